@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::conventions::root;
+use crate::house::root;
 
 mod mcp;
 
@@ -14,12 +14,12 @@ const SHOWN: &[Shown] = &[
     (
         "toolDiscovery",
         "host/mcp/tests/discovery.rs",
-        "discovery_is_enabled_by_setting_or_size",
+        "tools_are_found_where_that_is_set_or_they_are_many",
     ),
     (
         "toolDiscoveryTokens",
         "host/mcp/tests/discovery.rs",
-        "discovery_is_enabled_by_setting_or_size",
+        "tools_are_found_where_that_is_set_or_they_are_many",
     ),
     (
         "profile",
@@ -79,7 +79,7 @@ const SHOWN: &[Shown] = &[
     (
         "network.mode",
         "host/net/tests/keys.rs",
-        "mode_switches_the_network",
+        "mode_says_whether_there_is_a_network",
     ),
     (
         "network.allowedHosts",
@@ -89,22 +89,22 @@ const SHOWN: &[Shown] = &[
     (
         "network.blockedPorts",
         "host/net/tests/keys.rs",
-        "blocked_ports_are_refused",
+        "blocked_ports_are_not",
     ),
     (
         "network.blockPrivateIPs",
         "host/net/tests/keys.rs",
-        "private_addresses_are_reached_by_names_if_allowed",
+        "private_addresses_are_reached_by_names_where_that_is_set",
     ),
     (
         "network.blockMetadataEndpoints",
         "host/net/tests/keys.rs",
-        "metadata_is_looked_up_if_allowed",
+        "metadata_is_looked_for_where_that_is_set",
     ),
     (
         "network.hosts.*",
         "host/net/tests/keys.rs",
-        "hosts_have_the_configured_addresses",
+        "hosts_have_the_addresses_that_are_set",
     ),
     (
         "network.extraRoots",
@@ -114,7 +114,7 @@ const SHOWN: &[Shown] = &[
     (
         "tools.*.network.mode",
         "host/net/tests/keys.rs",
-        "mode_switches_the_network",
+        "mode_says_whether_there_is_a_network",
     ),
     (
         "tools.*.network.allowedHosts",
@@ -124,22 +124,22 @@ const SHOWN: &[Shown] = &[
     (
         "tools.*.network.blockedPorts",
         "host/net/tests/keys.rs",
-        "blocked_ports_are_refused",
+        "blocked_ports_are_not",
     ),
     (
         "tools.*.network.blockPrivateIPs",
         "host/net/tests/keys.rs",
-        "private_addresses_are_reached_by_names_if_allowed",
+        "private_addresses_are_reached_by_names_where_that_is_set",
     ),
     (
         "tools.*.network.blockMetadataEndpoints",
         "host/net/tests/keys.rs",
-        "metadata_is_looked_up_if_allowed",
+        "metadata_is_looked_for_where_that_is_set",
     ),
     (
         "tools.*.network.hosts.*",
         "host/net/tests/keys.rs",
-        "hosts_have_the_configured_addresses",
+        "hosts_have_the_addresses_that_are_set",
     ),
     (
         "tools.*.network.extraRoots",

@@ -22,7 +22,6 @@ mod builtins;
 mod folder;
 mod listing;
 mod outside;
-pub mod scripted_model;
 
 pub use arena::{Arena, BOUND};
 pub use builtins::{builtins, engines};

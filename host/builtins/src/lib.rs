@@ -1,26 +1,26 @@
-//! The tools that ship with mimir, as bytes: `plugins/*`, built for `wasm32-wasip2` by this crate's build script, and
-//! the engines for scripts and programs.
+//! The tools that ship with mimir, as bytes: `plugins/*`, built for `wasm32-wasip2` by this crate's
+//! build script. And the engines of scripts and programs.
 //!
-//! Out of scope: running them, which is the task of `mimir-wasm`.
+//! Never here: anything that runs. What the bytes mean is the business of `mimir-wasm`.
 
-/// A plugin in the executable.
+/// A plugin that is part of the binary.
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
-    /// Its source folder in `plugins/`.
+    /// The folder of its source in `plugins/`.
     pub name: &'static str,
     /// The component.
     pub bytes: &'static [u8],
     /// sha256 of the component, computed when it was built.
     pub sha256: [u8; 32],
-    /// True if its tools store backups of replaced files in `.mimir/state/backups`.
+    /// Whether its tools keep what they replace in `.mimir/state/backups`.
     pub keeps_backups: bool,
-    /// True if its tools may write to `.mimir/memory`.
+    /// Whether its tools may write to `.mimir/memory`.
     pub keeps_memory: bool,
     /// Other names of its tools, as pairs of tool and alias.
     pub aliases: &'static [(&'static str, &'static str)],
-    /// The description of the component, in the stored form of `mimir-wasm`: with it, listing its tools compiles
-    /// nothing. Only the component can provide it and only an engine can query it, which a build script does not have;
-    /// so it is stored next to this file, and a test compares it with the component's answer.
+    /// What the component says of itself, as `mimir-wasm` keeps it: with it, nothing has to be compiled to
+    /// list its tools. Only the component can say it and only an engine can ask, which a build script has
+    /// not; so it is written down beside this file, and a test asks the component whether it is true.
     pub description: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub struct Builtin {
 pub const JAVASCRIPT: Engine = Engine {
     name: "the JavaScript engine",
     component: built::JAVASCRIPT,
-    // One module in parts: an engine loads no other modules.
+    // One module in parts: an engine loads no others.
     prelude: concat!(
         include_str!("../javascript/prelude/promise.js"),
         include_str!("../javascript/prelude/generators.js"),
@@ -58,7 +58,7 @@ pub const JAVASCRIPT: Engine = Engine {
     ),
 };
 
-/// The parts of plugins in JavaScript: the same runtime, as a library, and the code around theirs.
+/// What plugins in JavaScript are made of: the same runtime, as a library, and the code around theirs.
 pub const PLUGIN: PluginParts = PluginParts {
     runtime: built::JAVASCRIPT_RUNTIME,
     adapters: &[
@@ -91,17 +91,17 @@ pub const PLUGIN: PluginParts = PluginParts {
     toolset: include_str!("../javascript/plugin/toolset.js"),
 };
 
-/// The parts of a plugin in JavaScript: `mimir-wasm` links and starts it. Each part of its code is included only if
-/// the plugin needs that access.
+/// What a plugin in JavaScript is made of: `mimir-wasm` links and starts it. Parts of its code are there for what it
+/// reaches, and for nothing else.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginParts {
     /// The runtime, as a library.
     pub runtime: &'static [u8],
-    /// Substitutes for modules that the runtime imports, by name.
+    /// What stands in for modules that the runtime imports, by their names.
     pub adapters: &'static [(&'static str, &'static [u8])],
     /// The contract, in WIT.
     pub contract: &'static str,
-    /// Code that precedes all of the following.
+    /// What comes before all of the following.
     pub prelude: &'static str,
     /// Files.
     pub files: &'static str,
@@ -115,20 +115,20 @@ pub struct PluginParts {
     pub tools: &'static str,
     /// The model.
     pub model: &'static str,
-    /// Storage between calls.
+    /// What is kept between calls.
     pub storage: &'static str,
     /// The exports.
     pub toolset: &'static str,
 }
 
-/// An engine for scripts, without the initial state of calls: `mimir-wasm` creates that.
+/// An engine for scripts, not yet in the state that calls start in: `mimir-wasm` brings it there.
 #[derive(Debug, Clone, Copy)]
 pub struct Engine {
-    /// Its display name.
+    /// What people call it.
     pub name: &'static str,
     /// The component.
     pub component: &'static [u8],
-    /// Code to run before any script.
+    /// What it runs before any script.
     pub prelude: &'static str,
 }
 
@@ -168,21 +168,21 @@ pub const PYTHON: Program = Program {
         ),
     ],
     main: "main.py",
-    // The program's own arguments follow, as after `-c`.
+    // The program's own arguments come after it, as after `-c`.
     argv: &["python3", "-c", include_str!("../python/boot.py")],
     imports: &["--imports"],
 };
 
-/// The licence of a part of the engines.
+/// The licence of something that the engines are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Licence {
-    /// The licensed part.
+    /// What it is of.
     pub of: &'static str,
     /// Its text.
     pub text: &'static str,
 }
 
-/// The licences of the engines. They must be distributed with the executable.
+/// The licences of the engines. Who hands out the binary hands them out with it.
 pub const LICENCES: [Licence; 3] = [
     Licence {
         of: "CPython 3.14, which runs Python, and what is in it",
@@ -214,27 +214,27 @@ pub const BASH: Program = Program {
 /// An engine for whole programs.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// Its display name.
+    /// What people call it.
     pub name: &'static str,
-    /// The part of the component before its main module; the whole component if nothing is compressed.
+    /// What stands in the component before its main module; all of it where nothing is packed.
     pub before: &'static [u8],
-    /// The main module, compressed with xz; empty if it is not compressed.
+    /// The main module, packed with xz; nothing where it is not.
     pub packed: &'static [u8],
-    /// The part after it.
+    /// What stands after it.
     pub after: &'static [u8],
-    /// sha256 of the component, uncompressed.
+    /// sha256 of the component, unpacked.
     pub sha256: [u8; 32],
-    /// Files that every program sees, by path from `/`.
+    /// Files that every program of it sees, by their paths from `/`.
     pub files: &'static [(&'static str, &'static [u8])],
-    /// The name of the file that contains the code.
+    /// The name of the file that holds the code.
     pub main: &'static str,
     /// argv before the program's own arguments.
     pub argv: &'static [&'static str],
-    /// Inserted after it for a program that may import modules of the workspace.
+    /// What stands after it for a program that may import what the workspace has.
     pub imports: &'static [&'static str],
 }
 
-/// All built-in plugins, in the order of precedence of their names.
+/// All of them, in the order in which their names win.
 pub const ALL: &[Builtin] = &[
     Builtin {
         name: "files",
@@ -313,16 +313,15 @@ mod built {
 mod tests {
     use super::*;
 
-    /// Above this, start-up time and the executable suffer; a plugin that needs more has a dependency too many.
+    /// Above this, start-up and the binary suffer; a plugin that needs more has a dependency too many.
     const SIZE_MAX: usize = 4 << 20;
 
-    /// The imports of a prelude become variables around it, so that a second declaration would silently shadow the
-    /// first.
+    /// The imports of a prelude become variables around it, so that a name declared twice would shadow one silently.
     #[test]
     fn prelude_declares_each_name_once() {
         for prelude in [JAVASCRIPT.prelude, PLUGIN.prelude] {
             let mut names = std::collections::BTreeSet::new();
-            // Indented lines are inside a function.
+            // What is indented is inside a function.
             for line in prelude.lines().filter(|line| !line.starts_with(' ')) {
                 let words: Vec<&str> = line.split([' ', '(', ';', '=', '*', ':']).collect();
                 let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
@@ -344,13 +343,13 @@ mod tests {
         match wit_component::decode(builtin.bytes).unwrap() {
             wit_component::DecodedWasm::Component(resolve, world) => (resolve, world),
             wit_component::DecodedWasm::WitPackage(..) => {
-                panic!("{} is not a component", builtin.name)
+                panic!("{} is no component", builtin.name)
             }
         }
     }
 
     #[test]
-    fn plugins_are_toolsets_of_limited_size() {
+    fn each_is_a_toolset_of_sane_size() {
         for builtin in ALL {
             let (name, size) = (builtin.name, builtin.bytes.len());
             assert!(size < SIZE_MAX, "{name}: {size} bytes");
@@ -365,14 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn plugins_import_only_what_they_need() {
+    fn what_they_import_is_what_they_are_for_and_little_else() {
         for builtin in ALL {
             let (resolve, world) = decoded(builtin);
             for key in resolve.worlds[world].imports.keys() {
                 let import = resolve.name_world_key(key);
                 let own = match builtin.name {
                     "web" => "wasi:http/",
-                    // Rust's standard library always names directories.
+                    // Rust's standard library names directories wherever it is.
                     _ => "wasi:filesystem/",
                 };
                 let fine = ["wasi:io/", "wasi:cli/", "wasi:clocks/", own]
@@ -390,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn search_plugin_cannot_change_files() {
+    fn a_search_can_change_nothing() {
         let search = ALL.iter().find(|builtin| builtin.name == "search").unwrap();
         let (resolve, world) = decoded(search);
         let files = resolve.worlds[world]

@@ -1,4 +1,4 @@
-//! The commands, one file each. A command does the work; `output` prints the result.
+//! The commands, one file each. A command finds out and does; `output` prints.
 
 use crate::args::{Command, Globals, Invocation, PolicyWish};
 use crate::exit::{Exit, Failure};
@@ -14,7 +14,6 @@ mod definitions;
 mod doctor;
 mod editing;
 mod explain;
-mod help;
 mod init;
 mod licences;
 mod mcp;
@@ -34,17 +33,15 @@ mod tools_trust;
 mod undo;
 
 pub use chat::ChatWish;
-pub use help::HelpPage;
 pub use run::RunWish;
 
-/// Runs a parsed command line.
+/// Carries out an invocation.
 pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
     let Invocation { globals, command } = invocation;
     let printer = Printer::new(globals.json);
     let globals: &Globals = &globals;
     match command {
         Command::Help => completions::help(),
-        Command::Manual(page) => help::run(printer, page),
         Command::Init => init::run(globals, printer),
         Command::Call {
             tool,

@@ -1,31 +1,31 @@
-//! Exit codes, and the failures that lead to them.
+//! How a run of the program ends: the exit codes, and the failure that leads to one.
 
 use std::io;
 use std::process::ExitCode;
 
 use mimir_core::{Code, ToolError};
 
-/// Reason why the program exits. Scripts rely on the numbers.
+/// How the program ends. Scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Success.
+    /// It did what it was asked.
     Done,
     /// The tool, or a check of `doctor`, failed.
     Failed,
     /// The command line or the arguments are wrong.
     Usage,
-    /// Refused by a person, a rule or a missing grant.
+    /// A person, a rule or a missing grant said no.
     Refused,
-    /// A limit or a timeout was reached.
+    /// A limit or the time ran out.
     Limit,
-    /// Interrupted by Ctrl-C; 128 + SIGINT, as in shells.
+    /// Ctrl-C; 128 + SIGINT, as shells have it.
     Interrupted,
-    /// Terminated; 128 + SIGTERM.
+    /// Asked to end; 128 + SIGTERM.
     Terminated,
 }
 
 impl Exit {
-    /// Exit code of the process.
+    /// The number that the shell sees.
     pub const fn number(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -63,24 +63,24 @@ impl From<Code> for Exit {
     }
 }
 
-/// Error of a command.
+/// Why a command could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// An error to print, with the exit code.
+    /// An error for the person, with how the program ends.
     #[error("{error}")]
     Told {
-        /// The error to print.
+        /// What to print.
         error: ToolError,
-        /// The exit code.
+        /// How to end.
         exit: Exit,
     },
-    /// Output is no longer possible: the reader of a pipe is gone, or a disk is full.
+    /// Nothing can be printed any more: the reader of a pipe went away, or a disk is full.
     #[error(transparent)]
     Print(#[from] io::Error),
 }
 
 impl Failure {
-    /// Creates a usage error from one sentence.
+    /// Wrong usage, in one sentence.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Told {
             error: ToolError::new(Code::InvalidInput, message),
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// Replaces the exit code.
+    /// The same error with another ending.
     pub fn ending(error: ToolError, exit: Exit) -> Self {
         Self::Told { error, exit }
     }
@@ -105,4 +105,18 @@ impl From<ToolError> for Failure {
         let exit = error.code.into();
         Self::Told { error, exit }
     }
+}
+
+/// A file operation that failed, as an error that names the file.
+pub fn file_error(doing: &str, path: &std::path::Path, error: &io::Error) -> ToolError {
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => Code::FileNotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Code::PermissionDenied
+        }
+        io::ErrorKind::AlreadyExists => Code::AlreadyExists,
+        _ => Code::ExecutionError,
+    };
+    let place = mimir_core::text::visible(&path.display().to_string());
+    ToolError::new(code, format!("cannot {doing} {place}: {error}"))
 }

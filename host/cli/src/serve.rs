@@ -1,4 +1,4 @@
-//! Process-level support of `mimir serve`.
+//! What a server needs of the process it is.
 
 mod figures;
 mod listener;

@@ -1,7 +1,8 @@
-//! Implements `mimir tools` and `/tools` in a chat, both through [`run`]. Everything here returns data;
-//! `output::tools` prints it.
+//! What `mimir tools` and `/tools` in a chat find out and do: one list, one switch, one count.
 //!
-//! Out of scope: printing, and policy decisions about calls.
+//! Everything here gives data; `output::tools` prints it. Both faces come through [`run`].
+//!
+//! Never here: printing, and rules. Whether a tool may be called is for the policy to say.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::args::{Format, ToolsWish};
 use crate::exit::{Exit, Failure};
 use crate::output::tools::{self as printed, Face};
 use crate::output::{Printer, info, warn};
-use mimir::setup::Setup;
+use crate::setup::Setup;
 
 mod advice;
 mod costs;
@@ -34,8 +35,8 @@ pub use spending::Spending;
 pub use switch::{Switched, disable, enable};
 pub use usage::{PastCall, Usage};
 
-/// Runs a command and prints its result. `world` is the current state; switching a tool takes effect the next time
-/// that state is loaded.
+/// Does what is asked for and prints what came of it. `world` is what counts now; a tool that is switched counts the
+/// next time it is read.
 pub fn run(
     setup: &Setup,
     world: &World,
@@ -80,22 +81,22 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-/// Facts about a tool that are not in its definition.
+/// What is known about a tool beside what it says of itself.
 pub struct Beside {
-    /// Token cost in the format of each kind of client.
+    /// What it costs in the format of each kind of client.
     pub costs: [(Format, Cost); Format::ALL.len()],
     /// Its last calls.
     pub calls: Vec<PastCall>,
-    /// Data that its plugin stores between calls, if any.
+    /// What its plugin keeps between calls, if it keeps something.
     pub kept: Option<Kept>,
 }
 
-/// Data that a plugin stores between calls.
+/// What a plugin keeps between calls.
 #[derive(Serialize)]
 pub struct Kept {
-    /// Folder, relative to the workspace.
+    /// Where, from the root of the workspace.
     pub folder: String,
-    /// Size of the data.
+    /// How much.
     #[serde(flatten)]
     pub size: Size,
 }
@@ -111,7 +112,7 @@ impl Beside {
 }
 
 impl Kept {
-    /// Returns the data stored by the tools of this plugin. Errors are left to the call that needs the data.
+    /// What the tools at this place keep. What cannot be looked at is told by the call that wants it.
     pub fn at(setup: &Setup, location: &str) -> Option<Self> {
         let root = setup.workspace.root();
         let values = Values::of(root, location);
@@ -125,7 +126,7 @@ impl Kept {
     }
 }
 
-/// Describes a tool in full, in lines.
+/// Everything about a tool, in lines.
 pub fn page(
     setup: &Setup,
     world: &World,
@@ -149,7 +150,7 @@ fn list(
     printed::list(printer, face, &List::of(world, costs, format))
 }
 
-/// Returns the last calls of a tool. An unreadable audit log causes a warning, not an error.
+/// The last calls of a tool. A record that cannot be read is told, and hides nothing else.
 fn last_calls(setup: &Setup, tool: &Tool) -> Vec<PastCall> {
     let calls = usage::last_calls(&setup.workspace, tool);
     calls.unwrap_or_else(|failure| {
@@ -162,13 +163,13 @@ fn price(setup: &Setup) -> f64 {
     setup.settings.config.tools.token_price
 }
 
-/// Tools that are visible to models.
+/// The tools that models see.
 fn listed(world: &World) -> impl Iterator<Item = &Arc<Tool>> {
     let tools = world.registry.tools().iter();
     tools.filter(|tool| world.policy.is_listed(tool))
 }
 
-/// Finds a rule that blocks the tool.
+/// A rule of somebody's that stands in the way.
 fn refused(message: String) -> Failure {
     ToolError::new(Code::PolicyDenied, message).into()
 }

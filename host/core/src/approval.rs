@@ -1,4 +1,4 @@
-//! The port to a person: the card to show, the possible answers, and the stored approvals.
+//! The port to a person: what is shown, what can be answered, and what of it is remembered.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,18 +26,18 @@ pub(crate) use desk::Desk;
 pub(crate) use lease::{Question, covering, covering_commands, timestamp};
 pub(crate) use pattern::is_asked_each_time;
 
-/// The information that a person needs to answer. All text is safe to print.
+/// Everything that a person needs in order to answer. All text is safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Card {
-    /// Identifies the question: the tool, its digest and the arguments.
+    /// What exactly is asked about: the tool, its digest and the arguments.
     pub fingerprint: Fingerprint,
     /// The tool's canonical name.
     pub tool: String,
-    /// The tools whose nested call this is, the outermost first: `outer → inner`.
+    /// The tools in the middle of whose calls this one was made, the outermost first: `outer → inner`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
-    /// The source of the tool.
+    /// Where it comes from.
     pub source: Source,
     /// The file, or `built-in`.
     pub location: String,
@@ -45,72 +45,72 @@ pub struct Card {
     pub digest: String,
     /// The exact arguments as indented JSON.
     pub arguments: String,
-    /// One line: the effect of the call.
+    /// One line: what will happen.
     pub summary: String,
-    /// The possible damage.
+    /// How bad it could be.
     pub risk: Risk,
-    /// The possible consequences.
+    /// What could go wrong.
     pub risks: Vec<String>,
     /// Needs that this answer would grant for this call, one line each.
     pub grants: Vec<String>,
-    /// Changes since a person granted the plugin, one line each. If there are any, only a person who has seen them can
-    /// approve.
+    /// What has changed since a person granted the plugin, one line each. While there is something, nobody but a
+    /// person who has seen it can say yes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// If a grant is missing: conclusions from the plugin's imports, each the end of a sentence about it.
+    /// If a grant is missing: what follows from the plugin's imports, each the end of a sentence about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<String>,
-    /// The reasons of the question.
+    /// Why the person is asked.
     pub reasons: Vec<Reason>,
-    /// The coverage of the answer "always", in words; nothing more is ever stored. `None` if each call is asked about
-    /// separately: then neither "always" nor "this session" is accepted.
+    /// What the answer "always" would cover, in words; nothing more is ever stored. Nothing if each call is a
+    /// question of its own: then neither "always" nor "this session" can be answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub always: Option<Always>,
-    /// The settings lines that allow such a call without a question, if only the data sent is in question.
+    /// The lines that let such a call without asking, where what it sends is all that is asked about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub way_out: Vec<String>,
-    /// True if the arguments can be edited. An effect of a call cannot: it is approved as it is, or not done.
+    /// Whether its arguments can be edited. What a call does in its middle is as it is, or is not done.
     pub editable: bool,
 }
 
-/// The coverage of the answer "always".
+/// What the answer "always" covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Always {
     /// In one line.
     pub text: String,
-    /// For a grant to a plugin: the rights of each of its tools, one line each.
+    /// If it is a grant to a plugin: what each of its tools gets, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// For a grant: the needs that it withholds, as the previous one did.
+    /// If it is a grant: what it leaves out, as an earlier one did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
 }
 
-/// A person's answer.
+/// What a person answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Yes, this once.
     Once,
-    /// Yes, given in advance, before the question was known. It does not cover changes since a grant.
+    /// Yes, said before anybody knew what would be asked. It is no answer to what has changed since a grant.
     Beforehand,
-    /// Yes, also to everything that the card's "always" covers, until the session ends.
+    /// Yes, and to all that the card's "always" covers until the session ends.
     Session,
-    /// Yes, also to everything that the card's "always" covers, until it is revoked or expires.
+    /// Yes, and to all that the card's "always" covers until it is revoked or has expired.
     Always,
-    /// Yes, with these arguments instead, which are checked like any others.
+    /// With these arguments instead; they are judged like any others.
     Edit(Value),
     /// No.
     No,
-    /// No person is there to answer.
+    /// Nobody is there to answer.
     Nobody {
-        /// How to provide one: one sentence, for the person only.
+        /// How someone could: one sentence, for the person only.
         way_out: String,
     },
 }
 
 impl Answer {
-    /// The spelling in the audit log.
+    /// The word for the record.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Answer::Once => "once",
@@ -124,12 +124,12 @@ impl Answer {
     }
 }
 
-/// Asks a person over a channel that no model has access to.
+/// Asks a person over a channel that no model can speak on.
 pub trait Approver: Send + Sync {
     /// Shows the card and waits for the answer.
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer>;
 
-    /// Returns true if a call must not wait for the answer to another call's card.
+    /// Whether a call that asks here cannot wait for the answer to another one's card.
     fn apart(&self) -> bool {
         false
     }

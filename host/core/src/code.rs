@@ -1,6 +1,7 @@
-//! Source code as text: the request to run it, the result, and the port to engines that run it in WebAssembly.
+//! Code that comes as text: what is to run, what came of it, and the port to engines that run it in WebAssembly.
 //!
-//! Out of scope: the engines, and the sandboxes of interpreters. The tool `run_code` chooses between them.
+//! Never here: the engines, and the sandboxes that an interpreter runs in. Which of them takes the code is the business
+//! of the tool `run_code`.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ mod snippet;
 pub use snippet::{Request, Way};
 pub(crate) use snippet::{command_of, named_tools};
 
-/// A language of source code.
+/// A language that code is in.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -25,7 +26,7 @@ pub(crate) use snippet::{command_of, named_tools};
 pub enum Language {
     /// Python 3.
     Python,
-    /// Bash.
+    /// What bash understands.
     Bash,
     /// JavaScript.
     #[serde(alias = "js")]
@@ -46,49 +47,50 @@ impl Language {
     }
 }
 
-/// Source code to run, with its inputs.
+/// Code that is to run, with all that it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The language.
+    /// The language that it is in.
     pub language: Language,
     /// The code.
     pub code: String,
-    /// The arguments of the program, without a program name.
+    /// What the code sees as the arguments of its program, without a name before them.
     pub arguments: Vec<String>,
-    /// Variables in addition to the few that every program gets.
+    /// Variables beside the few that every program gets.
     pub environment: Vec<(String, String)>,
-    /// The standard input, which does not contain the code.
+    /// What it reads from its standard input. The code is not in it.
     pub stdin: Vec<u8>,
-    /// The working directory, relative to the workspace root, with `/` between components; the root itself if `None`.
+    /// Where it starts, relative to the workspace root, with `/` between components; the root itself where none is
+    /// named.
     pub directory: Option<String>,
-    /// The time limit, within the limit of the call.
+    /// How long it may run; the call's own limit holds all the same.
     pub timeout: Duration,
-    /// The session that it runs in. Without one, no state is left for later code.
+    /// The session that it runs in. Without one, nothing of it is there for the next.
     pub session: Option<String>,
 }
 
-/// The result of running code.
+/// What came of code.
 #[derive(Debug)]
 pub struct Ran {
-    /// The exit status and output. Code that fails has an exit code and is not an error. Code that was stopped is an
-    /// error, with the output so far under `output` in its details.
+    /// How it ended, and what it wrote. Code that fails has an exit code and is no error. What was stopped is one, and
+    /// has under `output` in its details what it had written by then.
     pub result: Result<Finished, ToolError>,
-    /// The resources used, as far as they are metered.
+    /// What it used, as far as that is metered.
     pub usage: Usage,
-    /// The session it ran in.
+    /// The session that it ran in.
     pub session: Option<Session>,
 }
 
-/// A code session, in which code finds the state of earlier code.
+/// Where code ran that finds what earlier code has made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Session {
     /// Its name.
     pub name: String,
-    /// True if the session began with this call, without any earlier state.
+    /// Whether it began with this call: nothing of earlier ones was there.
     pub fresh: bool,
-    /// True if the session ended with this call: the next one starts without state.
+    /// Whether it ended with this call: the next one begins anew.
     pub ended: bool,
-    /// The names of all open sessions of this client.
+    /// The names of all sessions of this client that are there now.
     pub open: Vec<String>,
 }
 
@@ -102,24 +104,22 @@ impl From<ToolError> for Ran {
     }
 }
 
-/// Runs code in WebAssembly, in an instance that no other code has used.
+/// Runs code in WebAssembly, in an instance that no other code has had.
 ///
-/// The call carries all permissions and limits of the code: its files and path rules, its limits and deadline, its
-/// effects (commands, other tools) through the policy checks, and its observer, which receives each line of output as
-/// progress.
+/// The call has all that the code may reach and use up: its files and rules about paths, its limits and its time, its
+/// effects (commands, other tools) through the gates, and who watches, who is told each line of output as progress.
 pub trait Engine: Send + Sync {
-    /// The supported languages. This is cheap.
+    /// The languages that it runs. This costs nothing.
     fn languages(&self) -> &[Language];
 
-    /// The features that code of this language lacks here and has with an interpreter of the machine: one sentence for
-    /// a model.
+    /// What code of this language cannot do here and can with an interpreter of the machine: one sentence for a model.
     fn lacks(&self, language: Language) -> &'static str;
 
-    /// Runs code to its end or to its limits. Dropping the future stops it.
+    /// Runs code to its end or to its bounds. Dropping the future stops it.
     fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran>;
 }
 
-/// An engine that supports no language.
+/// Runs nothing.
 pub struct NoEngine;
 
 impl Engine for NoEngine {

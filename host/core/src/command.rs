@@ -1,5 +1,4 @@
-//! Native programs: the request to run one, the simple commands it consists of, and the port to the shells and
-//! sandboxes.
+//! Native programs: what is to run, which commands that comes to, and the port to whatever runs it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -24,7 +23,7 @@ pub(crate) use variables::is_harmless;
 pub use pattern::CommandPattern;
 pub use verdict::CommandVerdict;
 
-/// A program to run.
+/// What is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// An argument vector, the program first. No shell is involved.
@@ -33,96 +32,96 @@ pub enum Program {
     Script(String),
 }
 
-/// A command as a tool requests it.
+/// A command as a tool asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// The program.
+    /// What is to run.
     pub program: Program,
-    /// The working directory, relative to the workspace root, with `/` between components; the root itself if `None`.
+    /// Where, relative to the workspace root, with `/` between components; the root itself where none is named.
     pub directory: Option<String>,
-    /// Variables in addition to the few that every command gets.
+    /// Variables beside the few that every command gets.
     pub environment: Vec<(String, String)>,
-    /// The standard input.
+    /// What it reads from its standard input.
     pub stdin: Vec<u8>,
-    /// The time limit, within the limit of the call.
+    /// How long it may run; the call's own limit holds all the same.
     pub timeout: Option<Duration>,
-    /// The sandbox to use, among those that the settings permit.
+    /// In which of the sandboxes that the settings let.
     pub place: Place,
 }
 
-/// The environment that a command runs in. The policy checks do not depend on it.
+/// Where a command runs. What it may do is judged the same wherever that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Place {
-    /// The default sandbox of commands.
+    /// In the sandbox of commands.
     #[default]
     Usual,
-    /// The default sandbox, but with the programs of this machine, which a container does not have.
+    /// Likewise, but with the programs of this machine, which a container does not have.
     Machine,
-    /// A container of the image that the settings name for code of this language.
+    /// In a container of the image that the settings have for code of this language.
     Container(Language),
 }
 
-/// A parsed program: every simple command in it, at any depth.
+/// A program as it was read: every simple command in it, wherever it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
-    /// In the order of the text, including those inside of substitutions, functions and wrappers such as `sudo`. A
-    /// wrapper without an effect of its own, such as `nice`, is left out.
+    /// In the order of the text, those inside of substitutions, functions and wrappers such as `sudo` too. A wrapper
+    /// that does nothing by itself, such as `nice`, is left out.
     pub commands: Vec<Simple>,
-    /// Parts outside of any simple command that cannot be analysed: descriptions for a person.
+    /// What stands outside of any simple command and cannot be judged: in words for a person.
     pub unknown: Vec<String>,
 }
 
 /// One simple command: a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Simple {
-    /// The program and its arguments, without quotes.
+    /// The program and its arguments, quotes removed.
     pub words: Vec<Word>,
     /// `NAME=value` before the program, for this command alone.
     pub assignments: Vec<(String, Word)>,
-    /// Files that the shell opens for the command.
+    /// Files that the shell opens for it.
     pub redirections: Vec<Redirection>,
-    /// The byte range in the text.
+    /// Where it stands in the text, in bytes.
     pub span: Range<usize>,
-    /// The wrappers that run it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
+    /// What runs it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
     pub through: Vec<String>,
-    /// Index of the command in the script whose output this one reads through a pipe.
+    /// The command of the script, by its number, whose output it reads through a pipe.
     pub fed_by: Option<usize>,
-    /// Index of the command in the script that must succeed right before this one starts in the same shell, as in `a
-    /// && b`.
+    /// The command of the script, by its number, that ends well right before this one begins, in the same shell, with
+    /// nothing between them: as in `a && b`.
     pub after: Option<usize>,
-    /// The reasons why its words alone do not determine its effects, if any.
+    /// Why it cannot be judged by its words alone, if so.
     pub unknown: Vec<String>,
-    /// True if it runs a program or a shell text that its words do not show.
+    /// Whether it runs something that its words do not say: a program, or a text for a shell.
     pub hides: bool,
-    /// True if it starts the function that contains it again in parallel, so that processes multiply without end.
+    /// Whether it starts the function anew that it stands in, beside the one that runs: then there is no end to them.
     pub multiplies: bool,
 }
 
 /// One word of a simple command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Word {
-    /// The exact text that the program receives.
+    /// What the program will get.
     Known(String),
     /// A glob over names that begin with its literal part: one word or many, and nothing else that is unknown.
     Glob(String),
-    /// One name matched by such a glob, or the glob itself if nothing matches: the variable of a loop over files.
+    /// One name that such a glob finds, or the glob itself where it finds none: what a loop over files has.
     Found(String),
-    /// A word that only the shell can expand, to any number of words: the text as written.
+    /// What only the shell will know, be it one word, many or none: as it is written.
     Unknown(String),
 }
 
 /// A file that the shell opens for a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirection {
-    /// True if the file is written; otherwise it is read.
+    /// Whether it is written to; else it is read.
     pub writes: bool,
-    /// True if output is appended to the file.
+    /// Whether what is written comes behind what the file has.
     pub appends: bool,
-    /// The file.
+    /// Which file.
     pub target: Word,
 }
 
-/// The output stream of a chunk.
+/// Where bytes of a command came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -131,71 +130,71 @@ pub enum Stream {
     Stderr,
 }
 
-/// The result of a command that ran.
+/// What came of a command that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// The exit code; 128 plus the signal number for a command ended by a signal, as in shells.
+    /// What it ended with; 128 and the number of a signal that ended it, as shells have it.
     pub exit_code: i32,
     /// Standard output.
     pub stdout: Captured,
     /// Standard error.
     pub stderr: Captured,
-    /// Both streams in the order of arrival.
+    /// Both as they came.
     pub combined: Captured,
-    /// The running time.
+    /// How long it ran.
     pub duration: Duration,
-    /// Workspace files that agents or build tools execute automatically and that the command created or changed.
+    /// Files of the workspace that agents or build tools obey by themselves, and that it made or changed.
     pub obeyed: Vec<String>,
 }
 
-/// Output within the limit: the middle of a longer output is dropped.
+/// Output as far as it was kept: too much of it loses its middle.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Captured {
-    /// The captured bytes, with a note in place of dropped ones.
+    /// The bytes that were kept; where some are missing, a note stands in their place.
     pub bytes: Vec<u8>,
-    /// The number of dropped bytes.
+    /// How many bytes are missing.
     pub missing: u64,
 }
 
-/// Identifies a background command within its session.
+/// Names a command that runs in the background, within its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u32);
 
-/// The status of a background command.
+/// How a command in the background is getting on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its id.
+    /// Its name.
     pub id: JobId,
-    /// The command as requested.
+    /// What runs, as it was asked for.
     pub command: String,
-    /// The exit code, once it has ended.
+    /// What it ended with, once it has.
     pub exit_code: Option<i32>,
-    /// The time since it was started, or its total running time.
+    /// Since when it has been running, or how long it ran.
     pub duration: Duration,
 }
 
-/// Output of a background command, both streams in the order of arrival.
+/// Output of a command in the background, both streams as they came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
-    /// The bytes.
+    /// What is there.
     pub bytes: Vec<u8>,
-    /// The position of the next chunk.
+    /// Where the next piece begins.
     pub next: u64,
-    /// Bytes between the requested position and this chunk that are no longer stored.
+    /// Bytes between the place that was asked for and this piece that are not kept any more.
     pub missing: u64,
 }
 
-/// The owner of a background command. Others cannot see the command.
+/// Who a command in the background belongs to: nobody else hears of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// The session, whose end kills the command.
+    /// The session, at whose end it is killed.
     pub session: String,
-    /// The location of the plugin that started it.
+    /// Where the plugin is that has started it.
     pub plugin: String,
 }
 
-/// A stream that a runner has connected to a server of a session. Core neither opens nor reads it, and only passes on
-/// the type that the runner and the backend agree on: a `TcpStream` of the standard library.
+/// A stream that a runner has connected to a server of a session. Core opens and reads none: it passes on what the runner
+/// and the backend agree on, which is a `TcpStream` of the standard library.
 pub struct Connection(Box<dyn std::any::Any + Send>);
 
 impl Connection {
@@ -210,29 +209,29 @@ impl Connection {
     }
 }
 
-/// The port to shells and sandboxes. Methods that only read run nothing, and are documented so.
+/// The port to shells and sandboxes. What only reads runs nothing, and says so.
 pub trait Runner: Send + Sync {
-    /// Parses a program into the commands it runs, looking inside wrappers. Returns [`Code::InvalidInput`] for a text
-    /// that cannot be a program; parts that cannot be analysed are [`Script::unknown`].
+    /// Reads a program: which commands it runs, looked through what only runs others. What can be no program at all is
+    /// [`Code::InvalidInput`]; what cannot be read is [`Script::unknown`].
     fn read(&self, program: &Program) -> Result<Script, ToolError>;
 
-    /// The workspace root inside the sandbox: an absolute path, with `/` between components and no trailing `/`.
+    /// Where commands see the workspace: an absolute path, with `/` between components and none at its end.
     fn root(&self) -> Option<&str>;
 
-    /// The workspace file that may select the version of this program for a folder, as a path from the root; `folder`
-    /// likewise. `None` if there is no such file.
+    /// The file of the workspace that may say which program runs by this name in a folder of it: a path from its root,
+    /// `folder` likewise. Nothing if there is none.
     fn chooses(&self, program: &str, folder: &str) -> Option<String> {
         let _ = (program, folder);
         None
     }
 
-    /// Returns true if commands reach the network only by requests that are checked one by one, or not at all.
+    /// Returns true if commands reach the network only by requests that are judged one by one, or not at all.
     fn confines(&self) -> bool {
         false
     }
 
-    /// The name of the sandbox that a command would run in. An error tells why there is none, or that `program` is
-    /// missing where the sandbox uses the programs of this machine. The content of an image is not known here.
+    /// The name of the sandbox that a command would run in there. Why not, if there is none, or if the programs of this
+    /// machine are those that it has and `program` is none of them. Of what is in an image nothing is known here.
     fn offers<'a>(
         &'a self,
         place: Place,
@@ -242,7 +241,7 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Runs a command to its end. Dropping the future kills it with its descendants.
+    /// Runs a command to its end. Dropping the future kills it and all that it started.
     fn run(
         &self,
         command: Permitted,
@@ -252,37 +251,38 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Starts a command in the background, which runs until its session ends.
+    /// Starts a command that goes on when the call has ended, until its session does.
     fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
         drop(command);
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Lists the background commands.
+    /// The commands that were started.
     fn jobs(&self, owner: &Owner) -> Vec<Job> {
         let _ = owner;
         Vec::new()
     }
 
-    /// The output of a command from `begin` on, in bytes of both streams together.
+    /// What a command has written from `begin` on, in bytes of both streams together.
     fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, ToolError> {
         let _ = (owner, job, begin);
         Err(unavailable())
     }
 
-    /// Kills a command with its descendants, and waits until they have exited.
+    /// Kills a command and all that it started, and waits until it is gone.
     fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
         let _ = (owner, job);
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// The ports declared for background commands of this session: requests of the session reach their servers there.
+    /// The ports that were named for commands which go on in the background of this session: requests of the session
+    /// reach their servers there.
     fn served(&self, session: &str) -> Vec<u16> {
         let _ = session;
         Vec::new()
     }
 
-    /// Connects to one of these ports, on the loopback of the session's commands.
+    /// Connects to one of them, on the loopback that the commands of the session have.
     fn connect<'a>(
         &'a self,
         session: &'a str,
@@ -300,7 +300,7 @@ pub trait Runner: Send + Sync {
     }
 }
 
-/// A runner that runs and parses nothing.
+/// Runs nothing and reads nothing.
 pub struct NoRunner;
 
 impl Runner for NoRunner {
@@ -314,11 +314,11 @@ impl Runner for NoRunner {
 }
 
 fn unavailable() -> ToolError {
-    ToolError::new(Code::Unavailable, "native programs cannot be run here")
+    ToolError::new(Code::Unavailable, "no native programs can be run here")
 }
 
 impl Program {
-    /// The program as a person would write it.
+    /// As a person wrote it, or would.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Program::Vector(words) => words.join(" ").into(),
@@ -328,12 +328,12 @@ impl Program {
 }
 
 impl Simple {
-    /// The name of the program, if known.
+    /// The program as it is named, if that is known.
     pub fn program(&self) -> Option<&str> {
         self.words.first().and_then(Word::known)
     }
 
-    /// The command for a person: shortened to one line, and safe to print.
+    /// The command as a person reads it: no more of it than fits a line, and safe to print.
     pub fn shown(&self) -> String {
         let mut line = String::new();
         let mut add = |parts: [&str; 3]| {
@@ -361,7 +361,7 @@ impl Simple {
             };
             add([arrow, one.target.text(), ""]);
         }
-        // From the innermost wrapper outwards: a text passed to a shell needs quotes.
+        // From the innermost outwards: what a shell is given as a text stands between quotes.
         let mut is_text = false;
         for how in self.through.iter().rev() {
             let takes_text = how.ends_with(" -c") || matches!(how.as_str(), "eval" | "trap");
@@ -379,5 +379,5 @@ impl Simple {
     }
 }
 
-/// Maximum characters of a command on a line of a card.
+/// As many characters of a command as a line of a card has room for.
 const SHOWN: usize = 160;

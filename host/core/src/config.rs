@@ -1,4 +1,5 @@
-//! The settings file as types. Every accepted key is enforced somewhere; an unknown one is an error.
+//! The settings file as types. Every key that is accepted here is enforced somewhere; an unknown
+//! one is an error.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,58 +50,58 @@ pub use web_search::{SEARCH_VARIABLE, SearchFields, SearchProvider, WebSearch, W
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Config {
-    /// Chooses the listed forms of tools that overlap.
+    /// Which of the overlapping forms of a tool are listed.
     pub profile: Profile,
-    /// Lists all tools for agents that speak MCP, or only those that search for tools.
+    /// Whether agents that speak MCP are shown all tools, or what finds them.
     pub tool_discovery: Discovery,
-    /// Approximate number of tokens of definitions that `auto` lists: tools of the largest servers beyond it are found
+    /// The number of tokens of definitions that `auto` lists, about: tools of the largest servers beyond it are found
     /// by search.
     pub tool_discovery_tokens: Option<u64>,
     /// Settings of tools: a few for all of them, and one block per tool name.
     pub tools: Tools,
-    /// The tools available to the agents of this workspace.
+    /// Which tools exist for the agents of this workspace.
     pub policy: ToolPolicy,
-    /// Approval defaults of the custom tools, for all of them and by name.
+    /// What happens to calls of the custom tools, all of them and by name.
     pub approval: ApprovalDefaults,
     /// Files of the workspace that are out of reach.
     pub files: FileSettings,
-    /// The commands that may run.
+    /// Which commands may run.
     pub exec_approvals: ExecApprovals,
     /// The sandbox that commands run in.
     pub sandbox: SandboxSettings,
-    /// Secrets taken from environment variables of the host, by name. Those of a project count once a person has
+    /// Secrets that are taken from variables of the host, by name. Those of a project count once a person has
     /// accepted its file.
     pub secrets: BTreeMap<String, SecretSettings>,
     /// Secrets of a project whose settings are not accepted: their values are masked, and no tool gets them.
     #[serde(skip)]
     pub masked_only: BTreeMap<String, SecretSettings>,
-    /// The network access of tools. A tool's own block replaces it key by key.
+    /// What tools reach over the network. A tool's own block replaces it key by key.
     pub network: NetworkSettings,
-    /// The provider of web searches.
+    /// Who is asked when the web is searched.
     pub web_search: Option<WebSearchSettings>,
-    /// The embeddings endpoint, so that `memory_search` also finds memories by meaning.
+    /// Who makes vectors of memories, so that `memory_search` finds them by meaning, too.
     pub embeddings: Option<EmbeddingsSettings>,
-    /// Third-party MCP servers. Those of a project are started once a person has accepted its file.
+    /// Other people's MCP servers. Those of a project are started once a person has accepted its file.
     pub mcp: McpSettings,
-    /// The model for `mimir run`, `mimir chat` and tools that were granted one: PROVIDER/MODEL.
+    /// The model that `mimir run` and `mimir chat` ask, and tools that may: PROVIDER/MODEL.
     pub model: Option<String>,
-    /// Model providers, by name. Those of a project are used once a person has accepted its file.
+    /// Who has models, by name. Those of a project are asked once a person has accepted its file.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// The behaviour and the limits of the agent.
+    /// How an agent works, and in what bounds.
     pub agent: AgentSettings,
-    /// Limits of every call.
+    /// Bounds of every call.
     pub limits: LimitSettings,
-    /// Settings of approval questions.
+    /// How a person is asked.
     pub approvals: ApprovalSettings,
-    /// Settings of the audit log.
+    /// What the audit log keeps.
     pub audit: AuditSettings,
 }
 
-/// Shows agents all tools, or three that search, describe and call them.
+/// Whether agents are shown all tools, or three that search, describe and call them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Discovery {
-    /// All, unless they are too many to read.
+    /// All, as long as they are not too many to read.
     #[default]
     Auto,
     /// All.
@@ -109,7 +110,7 @@ pub enum Discovery {
     On,
 }
 
-/// The listed forms of tools that overlap.
+/// Which of the overlapping forms of a tool are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
@@ -120,7 +121,7 @@ pub enum Profile {
     Compact,
 }
 
-/// The available tools, by name and by group. Deny wins.
+/// Which tools exist, by name and by group. Deny wins.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolPolicy {
@@ -128,13 +129,13 @@ pub struct ToolPolicy {
     pub allow: Vec<String>,
     /// Never these.
     pub deny: Vec<String>,
-    /// Allow and deny lists by group.
+    /// The same by group.
     pub groups: GroupPolicy,
     /// Rules about calls with certain arguments.
     pub rules: Vec<RuleSettings>,
 }
 
-/// The available groups of tools.
+/// Which groups of tools exist.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupPolicy {
@@ -149,24 +150,24 @@ pub struct GroupPolicy {
 /// The block `tools`: settings for all tools and, under any other key, for the tool of that name.
 #[derive(Debug, Clone, JsonSchema)]
 pub struct Tools {
-    /// Loads tools from `.mimir/tools`.
+    /// Whether `.mimir/tools` is read at all.
     #[schemars(rename = "autoLoadCustomTools")]
     pub auto_load_custom_tools: bool,
-    /// Shows the cost of each tool in a prompt in lists of tools.
+    /// Whether lists of tools say what each costs in a prompt.
     #[schemars(rename = "showTokenCosts")]
     pub show_token_costs: bool,
-    /// The price of a million tokens of prompt in dollars, for display only.
+    /// What a million tokens of prompt cost, in dollars: for what is printed, nothing is paid by it.
     #[schemars(rename = "tokenPrice", range(min = 0, max = 1_000_000))]
     pub token_price: f64,
     /// Longest wall clock of a call in milliseconds.
     #[schemars(rename = "maxExecutionTime")]
     pub max_execution_time: Option<u64>,
-    /// Settings per tool.
+    /// Per tool.
     #[schemars(flatten)]
     pub each: BTreeMap<String, ToolSettings>,
 }
 
-/// The keys of the block that are not tool names: tool names have no capitals.
+/// The keys of the block that are no tools: no tool has capitals in its name.
 const TOOLS_KEYS: [&str; 4] = [
     "autoLoadCustomTools",
     "maxExecutionTime",
@@ -174,7 +175,7 @@ const TOOLS_KEYS: [&str; 4] = [
     "tokenPrice",
 ];
 
-/// Dollars for a million tokens. A higher value is a mistake, and NaN would be printed as a number.
+/// Dollars for a million tokens. More is a slip, and what is no number would be printed as one.
 const PRICES: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
 
 fn price<E: de::Error>(dollars: f64) -> Result<f64, E> {
@@ -193,7 +194,7 @@ impl Default for Tools {
         Self {
             auto_load_custom_tools: true,
             show_token_costs: true,
-            // A common estimate; models differ by a factor of a hundred.
+            // The seeds' estimate; models differ by a hundred times.
             token_price: 1.0,
             max_execution_time: None,
             each: BTreeMap::new(),
@@ -247,70 +248,70 @@ impl<'de> Deserialize<'de> for Tools {
 pub struct ToolSettings {
     /// `false` takes it off the list and refuses its calls.
     pub enabled: Option<bool>,
-    /// The decision for its calls, in place of its own default.
+    /// What happens to its calls, in place of its own default.
     pub approval: ApprovalSetting,
     /// Rules about its calls with certain arguments.
     pub rules: Vec<RuleSettings>,
     /// Globs below the workspace that its file access never reaches.
     pub deny: Vec<String>,
-    /// Secret files that it may read, each by its exact path below the workspace.
+    /// Secrets files that it may reach, each by its exact path below the workspace.
     pub reveal: Vec<String>,
-    /// The labels of its results, and the content it accepts.
+    /// How its results are labelled, and what it may be given.
     pub labels: LabelSettings,
-    /// Exceptions from masking in its results.
+    /// What is not masked in its results.
     pub redaction: RedactionSettings,
-    /// Audit settings of its calls.
+    /// What the audit log keeps of its calls.
     pub audit: ToolAudit,
-    /// Its network access, in place of that of all tools.
+    /// What it reaches over the network, in place of what all tools reach.
     pub network: NetworkSettings,
-    /// Limits of its calls.
+    /// Bounds of its calls.
     pub limits: LimitSettings,
 }
 
-/// The source of a secret.
+/// Where a secret is taken from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSettings {
-    /// The environment variable of the host that holds it.
+    /// The variable of the host that holds it.
     pub env: String,
 }
 
-/// Settings of approval questions.
+/// How a person is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApprovalSettings {
-    /// Time until an unanswered question counts as a no, in milliseconds.
+    /// How long a question stands before it counts as a no, in milliseconds.
     pub timeout_ms: u64,
-    /// Time until the answer "always" expires, in days.
+    /// How long the answer "always" counts, in days.
     pub lease_days: u32,
 }
 
 impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
-            // Long enough for a short absence, short enough that no client waits for ever.
+            // Long enough to come back from the next room, short enough that no client waits for ever.
             timeout_ms: 600_000,
-            // A season: approvals unused for longer are asked again.
+            // A season: what nobody has looked at for longer is asked about again.
             lease_days: 90,
         }
     }
 }
 
-/// The content and the durability of the audit log.
+/// What the audit log keeps and how safely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AuditSettings {
-    /// Waits for the disk after each event, or not.
+    /// Whether an event waits for the disk.
     pub durability: Durability,
-    /// Records arguments.
+    /// Whether arguments are kept.
     pub log_args: bool,
-    /// The treatment of a call that cannot be recorded.
+    /// What happens to a call that cannot be recorded.
     pub on_failure: OnFailure,
     /// Bytes of a file before the next one begins.
     #[serde(deserialize_with = "log_size")]
     #[schemars(range(min = 4096))]
     pub max_bytes: u64,
-    /// The number of full files that stay beside the current one.
+    /// How many full files stay beside the one that is written to.
     #[serde(deserialize_with = "log_files")]
     #[schemars(range(min = 1, max = 10000))]
     pub keep: u32,
@@ -322,25 +323,25 @@ impl Default for AuditSettings {
             durability: Durability::default(),
             log_args: false,
             on_failure: OnFailure::default(),
-            // Some 25,000 calls, and half a million with the full files.
+            // Some 25,000 calls, and half a million with the files that stay.
             max_bytes: 16 << 20,
             keep: 20,
         }
     }
 }
 
-/// The treatment of a call that cannot be recorded.
+/// What happens to a call that cannot be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
-    /// The call is refused; if it is already active, its result is withheld.
+    /// It is not made; if it was under way already, its result is withheld.
     #[default]
     Refuse,
-    /// The call runs, and the program's log reports the lost event.
+    /// It runs, and the log of the program says that an event is lost.
     Run,
 }
 
-/// A lower value would make files of a few lines.
+/// Fewer bytes than this would make a file of a few lines.
 const LOG_SIZE_LEAST: u64 = 4096;
 
 fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
@@ -352,7 +353,8 @@ fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Ok(bytes)
 }
 
-/// More files make a folder that a person cannot look through. At least one is needed: it tells which files are gone.
+/// More files than this make a folder that nobody can look through. Without one, what says which files are gone
+/// would go with them.
 const LOG_FILES: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
@@ -368,14 +370,14 @@ fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     Ok(files)
 }
 
-/// The point at which an event counts as written.
+/// When an event counts as written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// As soon as the operating system has it.
+    /// When the operating system has it.
     #[default]
     Write,
-    /// As soon as the disk has it.
+    /// When the disk has it.
     Fsync,
 }
 
@@ -385,7 +387,7 @@ impl Config {
         schemars::schema_for!(Config).to_value()
     }
 
-    /// Checks that every limit is in range.
+    /// Checks that every bound is one that can be held.
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.limits.check("limits")?;
         self.sandbox.check("sandbox")?;
@@ -397,7 +399,7 @@ impl Config {
         Ok(())
     }
 
-    /// The limits of every call.
+    /// The bounds of every call.
     pub fn limits(&self) -> Limits {
         let mut limits = self.limits.over(Limits::default());
         if let Some(millis) = self.tools.max_execution_time {

@@ -1,4 +1,4 @@
-//! The decision of a policy check, ordered by strictness, and its reasons.
+//! The ordered answer to "may this run?", and the answer with its reasons.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandVerdict, Word};
 
-/// The decision of a policy check. The order matters: the strictest one wins.
+/// What a gate says. The order is the law: the strictest that anyone said wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
@@ -31,11 +31,11 @@ impl Decision {
     }
 }
 
-/// The layer of the policy that a reason comes from.
+/// Which layer of the policy a reason comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// A rule of a team's policy.
+    /// Anything that a team's policy says.
     TeamPolicy,
     /// `tools.NAME.enabled`.
     Enabled,
@@ -45,7 +45,7 @@ pub enum Layer {
     ToolApproval,
     /// `execApprovals`: which commands may run.
     Commands,
-    /// The rules for files that no tool may reach or change.
+    /// Which files no tool may reach or change.
     Paths,
     /// `policy.rules` and `tools.NAME.rules`.
     ArgumentRule,
@@ -53,22 +53,22 @@ pub enum Layer {
     Danger,
     /// `tools.NAME.approval.conditions`.
     Condition,
-    /// The tool's own assessment of this call.
+    /// The tool's own judgement of this call.
     Assessor,
     /// The tool's own default.
     ToolDefault,
-    /// The grant of the plugin: missing or outdated.
+    /// Whether a person has granted this plugin what it needs.
     Trust,
-    /// The taint of the session: untrusted content that it has read.
+    /// What the session has read before.
     Taint,
-    /// The settings and the grant for a host.
+    /// What the settings and the grant say of a host.
     Network,
     /// Secrets: data that leaves the machine and has the form of a secret.
     Secrets,
 }
 
 impl Layer {
-    /// Returns true if the layer is about the tool or the session, and not about the arguments.
+    /// Whether what it says holds for the tool or the session, and not for what is in the arguments.
     pub(crate) fn is_about_the_tool(self) -> bool {
         matches!(
             self,
@@ -77,23 +77,23 @@ impl Layer {
     }
 }
 
-/// One rule that applied: its decision and why.
+/// One rule that spoke: what it said and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// The layer.
+    /// Where in the order of layers it stands.
     pub layer: Layer,
-    /// The decision of this rule alone.
+    /// What this rule alone says.
     pub decision: Decision,
     /// The rule in its own spelling, such as `deny: [browser]`.
     pub rule: String,
-    /// The file of the rule, such as `.mimir/config.yml`.
+    /// Where the rule is written, such as `.mimir/config.yml`.
     pub source: String,
     /// One plain sentence.
     pub text: String,
 }
 
 impl Reason {
-    /// The file of the rule, or its name if the rule does not come from a file.
+    /// Where the rule is written, or its name, where it is the same wherever it stands.
     pub fn place(&self) -> &str {
         match self.source.as_str() {
             "" => &self.rule,
@@ -101,11 +101,11 @@ impl Reason {
         }
     }
 
-    /// A copy without untrusted text.
+    /// The same without a word that strangers have chosen.
     fn told(&self) -> Self {
         let text = match self.layer {
             Layer::Assessor => "the tool could not judge this call".to_owned(),
-            Layer::Trust => "this plugin has no grant for its current needs".to_owned(),
+            Layer::Trust => "nobody has granted what this plugin needs as it is now".to_owned(),
             _ => format!(
                 "this project's settings say {}; the reason in the file is not shown before the file is accepted",
                 self.decision.as_str()
@@ -113,7 +113,7 @@ impl Reason {
         };
         let mut told = self.without_place();
         told.text = text;
-        // The key is followed by a name, a pattern or a list.
+        // What comes behind the key is a name, a pattern or a list.
         let end = told.rule.find([' ', ':']).unwrap_or(told.rule.len());
         if !told.is_the_tools() {
             told.rule.truncate(end);
@@ -121,7 +121,7 @@ impl Reason {
         told
     }
 
-    /// Removes the location: the author of a component chooses its file name.
+    /// The name of a component's file is chosen by whoever made it.
     fn without_place(&self) -> Self {
         let mut told = self.clone();
         if self.is_the_tools() {
@@ -138,63 +138,64 @@ impl Reason {
     }
 }
 
-/// The reason why an `allow` of a file does not count.
+/// Why what a file allows does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Withheld {
-    /// It counts once a person accepts the file.
+    /// It does when a person accepts the file.
     Unaccepted,
-    /// It never counts: the file of a worker only restricts.
+    /// It never does: what the file says is to narrow others.
     Narrowed,
 }
 
 impl Withheld {
     fn words(self) -> &'static str {
         match self {
-            Self::Unaccepted => "it does not count until a person accepts the file",
+            Self::Unaccepted => "it does not count: nobody has accepted the file",
             Self::Narrowed => "a worker may do nothing that its caller may not",
         }
     }
 }
 
-/// The source of mimir's own findings about commands: not a valid file name in a policy.
+/// Where what mimir itself says of commands stands: no file has this place.
 pub(crate) const OURS: &str = "mimir";
 
-/// The inputs of a rule, as far as a stored approval depends on them. Never shown.
+/// What a rule judged by, as far as a remembered answer has to know it. It is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Basis {
-    /// Identifies the content of the rule if its name and text do not: another rule may take its place later.
+    /// Names what the rule says, where its name and its words do not: another rule may come to stand in its
+    /// place.
     pub(crate) content: Option<Arc<str>>,
-    /// The arguments that it reads.
+    /// The arguments that it looks at.
     pub(crate) reads: Reads,
-    /// True for an `allow` that does not count until a person accepts its file.
+    /// Whether it would allow, and does not count before a person has accepted its file.
     pub(crate) withheld: bool,
-    /// True if the text comes from an unaccepted (untrusted) source.
+    /// Whether its words are neither mimir's nor those of somebody whom the person has accepted.
     pub(crate) strange: bool,
-    /// The exact line or command that would allow it, if the rule's name alone does not tell.
+    /// The exact line or command that lets it, where the rule's name alone does not say.
     pub(crate) way: Option<Arc<str>>,
-    /// For a question about one simple command that can be approved for all similar ones: these commands.
+    /// If it asks about one simple command and a person can say yes to all that are like it: to which.
     pub(crate) offer: Option<Arc<Offer>>,
-    /// True if it asks about the origin and the method of a request alone, so that an approval covers every URL there.
+    /// True if it asks about the origin and the method of a request alone, so that a yes holds for every URL there.
     pub(crate) per_origin: bool,
 }
 
-/// A set of commands that a person can approve at once.
+/// Commands that a person can say yes to at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// The command in question.
+    /// The command that is asked about.
     pub(crate) words: Vec<Word>,
-    /// The pattern that "always" stores; it covers the command.
+    /// The pattern that "always" stores, which covers it.
     pub(crate) pattern: String,
-    /// The workspace files that it executes; an empty path stands for an unknown file.
+    /// The files of the workspace that it runs; an empty path is one that is not known.
     pub(crate) code: Vec<String>,
-    /// True if it runs code of the project from files that are not named anywhere.
+    /// Whether it runs what the project says, in files that are named nowhere.
     pub(crate) builds: bool,
 }
 
 /// The arguments that a rule looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Reads {
-    /// Any of them, unless a narrower set is known.
+    /// Any of them: what is not known to be narrower.
     #[default]
     Everything,
     /// These, by name.
@@ -202,7 +203,7 @@ pub(crate) enum Reads {
 }
 
 impl Reads {
-    /// No arguments: the rule is about the tool, or about the effects of the call as a whole.
+    /// None: the rule is about the tool, or about what the call does as a whole.
     pub(crate) fn nothing() -> Self {
         Reads::Only(Arc::default())
     }
@@ -224,52 +225,52 @@ impl From<Reads> for Basis {
     }
 }
 
-/// A decision with the reasons of all rules that applied. Without any rule it is `ask`.
+/// A decision with every rule that spoke. With no rule at all the answer is `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evaluation {
     reasons: Vec<Reason>,
-    /// The verdict on each simple command, if the call runs commands.
+    /// What was said of each simple command, if the call runs some.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<CommandVerdict>,
     /// One for each reason.
     #[serde(skip)]
     bases: Vec<Basis>,
-    /// Workspace files that the call executes.
+    /// Files of the workspace that the call runs.
     #[serde(skip)]
     code: Vec<String>,
 }
 
 impl Evaluation {
-    /// Adds the reason of one rule.
+    /// Adds what one rule says.
     pub fn push(&mut self, reason: Reason) {
         self.push_from(reason, Basis::default());
     }
 
-    /// Adds the reason of one rule with its basis.
+    /// Adds what one rule says, and what it judged by.
     pub(crate) fn push_from(&mut self, reason: Reason, basis: Basis) {
         self.reasons.push(reason);
         self.bases.push(basis);
     }
 
-    /// Adds a reason whose text is untrusted, so that a model does not read it as mimir's own.
+    /// Adds what one rule says in the words of strangers, which a model does not get to read as mimir's.
     pub(crate) fn push_strange(&mut self, reason: Reason) {
         self.push_strange_from(reason, Basis::default());
     }
 
-    /// Adds a reason with untrusted text and its basis.
+    /// The same, and what it judged by.
     pub(crate) fn push_strange_from(&mut self, reason: Reason, basis: Basis) {
         let strange = true;
         self.push_from(reason, Basis { strange, ..basis });
     }
 
-    /// Marks the texts of the reasons from index `from` on as untrusted.
+    /// Says that the words of the reasons from the one numbered `from` are those of strangers.
     pub(crate) fn estrange(&mut self, from: usize) {
         for basis in self.bases.iter_mut().skip(from) {
             basis.strange = true;
         }
     }
 
-    /// A copy whose text can be given to a model as mimir's own. A person reads the original.
+    /// The same in words that can be handed to a model as mimir's own. A person reads what is really written.
     #[must_use]
     pub fn told(&self) -> Self {
         let told = |(reason, basis): (&Reason, &Basis)| match basis.strange {
@@ -284,17 +285,17 @@ impl Evaluation {
         }
     }
 
-    /// Adds workspace files that the call executes, by path; an empty path stands for an unknown file.
+    /// Adds files of the workspace that the call runs, by their paths; an empty one is not known.
     pub(crate) fn run(&mut self, code: &[String]) {
         self.code.extend_from_slice(code);
     }
 
-    /// The workspace files that the call executes.
+    /// The files of the workspace that the call runs.
     pub(crate) fn code(&self) -> impl Iterator<Item = &String> {
         self.code.iter()
     }
 
-    /// Disables each `allow` from index `from` on, for the given reason.
+    /// Says of each `allow` from the one numbered `from` that it does not count, and why.
     pub(crate) fn withhold(&mut self, from: usize, why: Withheld) {
         let both = self.reasons.iter_mut().zip(&mut self.bases);
         for (reason, basis) in both.skip(from) {
@@ -305,7 +306,7 @@ impl Evaluation {
         }
     }
 
-    /// Appends a later evaluation.
+    /// Adds what others have said after this.
     pub(crate) fn append(&mut self, mut later: Evaluation) {
         self.reasons.append(&mut later.reasons);
         self.bases.append(&mut later.bases);
@@ -313,7 +314,7 @@ impl Evaluation {
         self.code.append(&mut later.code);
     }
 
-    /// Appends the reasons of a later evaluation that are not present yet.
+    /// Adds what others have said after this, and was not said before.
     pub(crate) fn append_new(&mut self, later: Evaluation) {
         for (reason, basis) in later.reasons.into_iter().zip(later.bases) {
             if !self.reasons.contains(&reason) {
@@ -322,7 +323,7 @@ impl Evaluation {
         }
     }
 
-    /// Removes the questions that have been answered.
+    /// Leaves out the questions that were answered before.
     pub(crate) fn settle(&mut self, answered: impl Fn(&Reason) -> bool) {
         let both = self.reasons.drain(..).zip(self.bases.drain(..));
         let left = both
@@ -331,17 +332,17 @@ impl Evaluation {
         (self.reasons, self.bases) = left.into_iter().unzip();
     }
 
-    /// Attributes the reasons from index `from` on to a team.
+    /// Says that the reasons from the one numbered `from` are a team's.
     pub(crate) fn sign_team(&mut self, from: usize) {
         for reason in self.reasons.iter_mut().skip(from) {
             reason.layer = Layer::TeamPolicy;
         }
     }
 
-    /// Masks secrets in the texts.
+    /// Masks what is secret in the words.
     pub(crate) fn mask(&mut self, redactor: &crate::redact::Redactor) {
         for reason in &mut self.reasons {
-            // In most reasons only the text can hold foreign words, and a long script has many reasons.
+            // Of most reasons only the text is not mimir's own words, and there are many of a long script.
             if reason.source == OURS {
                 redactor.text(&mut reason.text);
                 redactor.text(&mut reason.rule);
@@ -354,7 +355,7 @@ impl Evaluation {
         }
     }
 
-    /// Adds the verdict on one simple command.
+    /// Adds what was said of one simple command.
     pub(crate) fn note(&mut self, verdict: CommandVerdict) {
         match self
             .commands
@@ -367,17 +368,17 @@ impl Evaluation {
         }
     }
 
-    /// The verdict on each simple command, in the order of the text; empty if the call runs no commands.
+    /// What was said of each simple command, in the order of the text; none if the call runs no commands.
     pub fn commands(&self) -> &[CommandVerdict] {
         &self.commands
     }
 
-    /// Returns true if a danger pattern matched.
+    /// Whether a danger pattern spoke.
     pub(crate) fn is_dangerous(&self) -> bool {
         self.asking().any(|reason| reason.layer == Layer::Danger)
     }
 
-    /// The strictest decision of all rules.
+    /// The strictest that any rule said.
     pub fn decision(&self) -> Decision {
         self.reasons
             .iter()
@@ -386,24 +387,24 @@ impl Evaluation {
             .unwrap_or(Decision::Ask)
     }
 
-    /// The reasons of all rules that applied, in the order of the layers.
+    /// Every rule that spoke, in the order of the layers.
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons
     }
 
-    /// The reasons that require an approval.
+    /// The rules that say a person must be asked.
     pub fn asking(&self) -> impl Iterator<Item = &Reason> {
         let reasons = self.reasons.iter();
         reasons.filter(|reason| reason.decision == Decision::Ask)
     }
 
-    /// The reasons that require an approval, each with its basis.
+    /// The rules that say a person must be asked, each with what it judged by.
     pub(crate) fn asking_from(&self) -> impl Iterator<Item = (&Reason, &Basis)> {
         let both = self.reasons.iter().zip(&self.bases);
         both.filter(|(reason, _)| reason.decision == Decision::Ask)
     }
 
-    /// The reasons with the given decision, each with its basis.
+    /// The reasons of a decision, each with what it judged by.
     pub(crate) fn of_decision(
         &self,
         decision: Decision,
@@ -429,20 +430,20 @@ impl Evaluation {
         about
     }
 
-    /// Returns true if a question may concern this argument.
+    /// Whether what is asked about could lie in this argument.
     pub(crate) fn asks_about(&self, argument: &str) -> bool {
         let mut asking = self.asking_from();
         asking.any(|(_, basis)| basis.reads.includes(argument))
     }
 
-    /// The `allow` reasons that do not count until a person accepts their file.
+    /// The rules that would allow, and do not count before a person has accepted their file.
     pub(crate) fn withheld(&self) -> impl Iterator<Item = &Reason> {
         let both = self.reasons.iter().zip(&self.bases);
         let withheld = both.filter(|(_, basis)| basis.withheld);
         withheld.map(|(reason, _)| reason)
     }
 
-    /// The first reason with the final decision.
+    /// The first rule whose word became the decision.
     pub fn decisive(&self) -> Option<&Reason> {
         let decision = self.decision();
         self.reasons

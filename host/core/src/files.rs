@@ -1,20 +1,20 @@
-//! Safe opening of mimir's own files. A checkout may contain a link, a pipe or a device at their path: a link could
-//! lead anywhere, and reading a pipe could block forever. Everything below `.mimir` is read and written through this
-//! module, or below an open folder of the workspace.
+//! Opening mimir's own files. What stands in their place may have come with a checkout: a link that leads
+//! anywhere, or a pipe or device that a reader would wait for without end. Whatever is read or written below
+//! `.mimir` is opened here, or below an open folder of the workspace.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-/// The folder of a workspace for its state: the audit log, backups, values stored by plugins.
+/// Where what is kept for a workspace is, below it: the record, backups, what plugins keep.
 const STATE: &str = ".mimir/state";
 
-/// The treatment of a link at the path of a file.
+/// What becomes of a link in the place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// A link is an error.
+    /// It is an error.
     Refused,
-    /// A link is followed: people link to files that they store or build elsewhere.
+    /// It is followed: people link to where they keep or build such a file.
     Followed,
 }
 
@@ -23,23 +23,23 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     open_with(path, links, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file, which `options` may create. Anything else at the path is never opened.
+/// Opens a regular file, which `options` may make. Something else in its place is never opened.
 pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Result<File> {
     let looked = match look(path, links) {
         Ok(meta) => meta,
-        // If the file is to be created, it must be created by us.
+        // If it may be made, nobody but us is to have made it.
         Err(error) if error.kind() == ErrorKind::NotFound => return made(path, options),
         Err(error) => return Err(error),
     };
     let file = options.open(path)?;
-    // The file may have been replaced since the check.
+    // It may have been replaced since.
     match is_same(&looked, &file.metadata()?) {
         true => Ok(file),
         false => Err(replaced(path)),
     }
 }
 
-/// Opens a file readable by its owner only, and creates it if missing. Links are refused.
+/// A file for the owner alone, made if it is not there. Links are refused.
 pub fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.create(true);
     #[cfg(unix)]
@@ -47,14 +47,14 @@ pub fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     open_with(path, Links::Refused, options)
 }
 
-/// Reads a regular file of at most `most` bytes.
+/// The bytes of a regular file of at most `most` bytes.
 pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
     read_open(&open(path, links)?, most)
 }
 
-/// Reads an open file from its current position.
+/// The same of a file that is open, from where it stands.
 pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
-    // A buffer that grows by doubling would briefly take three times the size of a large file.
+    // A buffer that grows by doubling would take three times a large file for a moment.
     let length = file.metadata()?.len().min(most) + 1;
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     file.take(most + 1).read_to_end(&mut bytes)?;
@@ -68,18 +68,19 @@ pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text file.
+/// The same as text.
 pub fn read_text(path: &Path, links: Links, most: u64) -> io::Result<String> {
     text(read(path, links, most)?)
 }
 
-/// Converts the bytes to text.
+/// The bytes as text.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not valid UTF-8"))
 }
 
-/// Rejects a link at `path` or at a folder above it, up to `root`, which itself may be a link.
+/// Refuses a link in the place of `path` or of one of the folders on the way to it, from `root` on, which
+/// itself may be one.
 pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
     let own = path.ancestors().take_while(|place| *place != root);
     match own.into_iter().filter(|place| place.is_symlink()).last() {
@@ -88,29 +89,29 @@ pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates the state folder of a workspace, and excludes it from version control.
+/// Makes the folder of a workspace where mimir keeps what is nobody else's, with what keeps it out of version control.
 pub fn make_state(workspace: &Path) -> io::Result<()> {
     let folder = workspace.join(STATE);
     no_links(workspace, &folder)?;
     std::fs::create_dir_all(&folder)?;
     if let Some(above) = folder.parent() {
-        // A failure only makes git list one more path.
+        // Where it cannot be made, git says a word too many, and that is all.
         let _ = write_new(&above.join(".gitignore"), OWN_IGNORE);
     }
     ignore(&folder)
 }
 
-/// The `.gitignore` beside that folder in a workspace without a setup: commands cannot read the folder, and without
-/// this file git would complain about it each time. It ignores itself, too, because it is not a file that the project
-/// asked for.
+/// What stands beside that folder in a workspace that nobody has set up: a command may not look into the folder, and git
+/// would say so each time if nothing before it said that the folder is to be left out. It leaves out itself, too, since
+/// nobody has asked for a new file of the project.
 pub const OWN_IGNORE: &str = "/state/\n/.gitignore\n";
 
-/// Excludes a folder from version control.
+/// Keeps a folder out of version control.
 pub fn ignore(folder: &Path) -> io::Result<()> {
     write_new(&folder.join(".gitignore"), "*\n").map(drop)
 }
 
-/// Creates a file with this text. Returns false if it exists already.
+/// Writes a file that is not there yet. Says whether it was not.
 pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
@@ -128,12 +129,12 @@ fn look(path: &Path, links: Links) -> io::Result<Metadata> {
         return Err(refusal(path, "is a link; remove it"));
     }
     if !meta.is_file() {
-        return Err(refusal(path, "is not a regular file; remove it"));
+        return Err(refusal(path, "is no regular file; remove it"));
     }
     Ok(meta)
 }
 
-/// Creates a file with `options`. If another process has created it meanwhile, that file is checked once more.
+/// What `options` make where nothing was. What somebody else has put there meanwhile is looked at once more.
 fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
     let there = look(path, Links::Refused)?;
@@ -143,7 +144,7 @@ fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     }
 }
 
-/// The error for a file replaced by another process meanwhile: [`ErrorKind::Interrupted`].
+/// Somebody has put another file in its place meanwhile: [`ErrorKind::Interrupted`].
 fn replaced(path: &Path) -> Error {
     let why = refusal(path, "was replaced just now; try again").to_string();
     Error::new(ErrorKind::Interrupted, why)
@@ -160,7 +161,7 @@ fn is_same(looked: &Metadata, opened: &Metadata) -> bool {
     (looked.dev(), looked.ino()) == (opened.dev(), opened.ino())
 }
 
-/// The standard library has no file ids on this platform.
+/// A file has no number here that the standard library tells.
 #[cfg(not(unix))]
 fn is_same(_: &Metadata, opened: &Metadata) -> bool {
     opened.is_file()

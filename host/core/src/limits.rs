@@ -1,11 +1,11 @@
-//! The limits of a call. Every limit is on by default and holds in every state of the component.
+//! The bounds of a call. Every one is on by default and holds in every state of the guest.
 
 use std::time::Duration;
 
-/// The limits of one call; DESIGN section 7 gives the defaults.
+/// The bounds of one call; DESIGN section 7 gives the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Wall clock of the whole call, including host calls, excluding the time for approvals.
+    /// Wall clock round the whole call, host calls included, human time excluded.
     pub wall: Duration,
     /// Units of fuel; roughly one per WebAssembly instruction.
     pub fuel: u64,
@@ -19,9 +19,9 @@ pub struct Limits {
     pub output_bytes: u64,
     /// Characters of text handed to the model.
     pub output_chars: usize,
-    /// Log lines stored per call.
+    /// Log lines kept of one call.
     pub log_lines: usize,
-    /// Bytes stored per log line.
+    /// Bytes kept of one log line.
     pub log_line_bytes: usize,
     /// Files and directories open at once.
     pub open_files: usize,
@@ -29,51 +29,52 @@ pub struct Limits {
     pub new_file_bytes: u64,
     /// Files, directories and links that one call may add to the workspace.
     pub new_files: u64,
-    /// Time of one network request, excluding the time for approvals.
+    /// All of one request over the network, human time excluded.
     pub http_time: Duration,
-    /// Bytes of the body of a request and of its response.
+    /// Bytes of the body of a request, and of its answer's.
     pub http_body: u64,
     /// Wall clock of compiling a component, before its first call or description. It does not count against `wall`.
     pub compile_time: Duration,
     /// Bytes of memory that compiling a component may take.
     pub compile_memory: u64,
-    /// Concurrent calls of one plugin; more are queued.
+    /// Calls of one plugin at a time; more wait.
     pub concurrent_per_plugin: usize,
     /// Calls per minute of one tool; off unless set.
     pub calls_per_minute: Option<u32>,
 }
 
 impl Limits {
-    /// Concurrent calls of all plugins: each holds a memory slot of the engine's pool.
+    /// Calls of all plugins at a time: each holds a memory slot of the engine's pool.
     pub const CONCURRENT_TOTAL: usize = 64;
-    /// Default wall clock of a call whose tool runs commands: a build takes longer than computing.
+    /// Wall clock of a call whose tool runs commands, where nobody has set one: a build takes longer than computing.
     pub const WALL_WITH_COMMANDS: Duration = Duration::from_secs(600);
-    /// Fuel for each second of wall clock if `limits.fuel` is not set: the consumption of the tightest loop. Ordinary
-    /// code uses a tenth to a half of it, so that the wall clock ends a call and not its fuel.
+    /// Fuel for each second of wall clock where `limits.fuel` is not set: what a second of the tightest loop burns.
+    /// Ordinary code burns a tenth to a half of it, so that the wall clock ends a call and not its fuel.
     pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
-    /// Maximum depth of nested calls. A cycle ends here and not with a stack overflow.
+    /// How deep tools may call tools. A cycle ends here and not at the end of the stack.
     pub const CALL_DEPTH: u32 = 8;
-    /// Maximum memory of any call: the address space of one 32-bit memory. The engine reserves address space for it.
+    /// Memory that any call can have: all that one 32-bit memory addresses. The engine reserves address
+    /// space for it.
     pub const MEMORY_MOST: u64 = 4 << 30;
-    /// Maximum table elements and instances of any call: the engine's pool has slots of this size, and no setting can
-    /// raise them.
+    /// Elements that any call can have in its tables, and instances that it can have: the engine's pool has
+    /// slots of this size, and no setting can widen them.
     pub const TABLE_ELEMENTS_MOST: u64 = 100_000;
     /// See [`Self::TABLE_ELEMENTS_MOST`].
     pub const INSTANCES_MOST: u32 = 64;
 }
 
 impl Limits {
-    /// The fuel of a call with this wall clock, if `limits.fuel` is not set.
+    /// The fuel of a call that may take this long, where `limits.fuel` is not set.
     pub fn fuel_within(wall: Duration) -> u64 {
         let seconds = wall.as_millis().div_ceil(1_000);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).max(1);
-        // The engine uses signed numbers.
+        // The engine counts with a sign.
         seconds
             .saturating_mul(Self::FUEL_PER_SECOND)
             .min(i64::MAX as u64)
     }
 
-    /// Without any limit; for comparisons only, never for a call.
+    /// No bound at all; for comparing, and never for a call.
     pub(crate) const NONE: Self = Self {
         wall: Duration::MAX,
         fuel: u64::MAX,
@@ -95,7 +96,7 @@ impl Limits {
         calls_per_minute: None,
     };
 
-    /// The tighter of each pair of limits.
+    /// Of each bound the tighter one.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
@@ -121,7 +122,7 @@ impl Limits {
     }
 }
 
-/// The tighter of two optional limits.
+/// The tighter of two bounds, of which either may not be set.
 pub(crate) fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -142,7 +143,7 @@ impl Default for Limits {
             log_lines: 1_000,
             log_line_bytes: 4 << 10,
             open_files: 64,
-            // More than a legitimate call writes, less than fills a disk.
+            // More than an honest call writes, less than fills a disk.
             new_file_bytes: 1 << 30,
             new_files: 10_000,
             http_time: Duration::from_secs(30),

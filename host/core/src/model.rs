@@ -1,21 +1,21 @@
-//! The port to the language model that tools may use, if granted.
+//! The port to the language model that tools may ask, if they were granted that.
 //!
-//! Tools use it through [`crate::pipeline::Effects::complete`], which checks, limits and records each prompt first.
+//! A tool asks by way of [`crate::pipeline::Effects::complete`], which judges, bounds and records each question first.
 //!
-//! Out of scope: the choice of the model and the connection to it.
+//! Never here: which model that is, and how it is reached.
 
 use crate::backend::BoxFuture;
 use crate::error::{Code, ToolError};
 
 /// A language model.
 pub trait Completer: Send + Sync {
-    /// Its name, for the audit log and for people; an error tells why there is no model.
+    /// What it is called, for the record and for people; or why there is none.
     fn name(&self) -> Result<String, ToolError>;
 
-    /// Maximum tokens of one completion.
+    /// The tokens that one answer may have.
     fn most(&self) -> u32;
 
-    /// Completes a text in at most `most` tokens. Dropping the future stops it. `session` is for the audit log.
+    /// Completes a text in at most `most` tokens. Dropping the future stops it. `session` is for the record.
     fn complete<'a>(
         &'a self,
         prompt: &'a str,
@@ -24,7 +24,7 @@ pub trait Completer: Send + Sync {
     ) -> BoxFuture<'a, Result<String, ToolError>>;
 }
 
-/// A model that is not available.
+/// There is no model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoModel;
 
@@ -32,7 +32,7 @@ impl NoModel {
     fn error() -> ToolError {
         ToolError::new(
             Code::Unavailable,
-            "a language model for tools is not available here",
+            "there is no language model for tools here",
         )
     }
 }

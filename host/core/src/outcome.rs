@@ -1,13 +1,12 @@
-//! The end of a call: the result or the error, its label, and its cost.
+//! What a caller gets: the result or the error, how far it can be trusted, and what it cost.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::ToolError;
-use crate::pipeline::ContentSource;
 use crate::tokens;
 
-/// Serializes bytes as base64.
+/// Bytes as they travel in JSON.
 mod base64_bytes {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -52,7 +51,7 @@ pub enum Content {
         /// Its media type.
         mime_type: String,
     },
-    /// A file created by the call.
+    /// A file that the call made.
     File {
         /// The file.
         #[serde(with = "base64_bytes")]
@@ -70,7 +69,7 @@ impl Content {
         Content::Text { text: text.into() }
     }
 
-    /// The size of the payload in bytes.
+    /// How many bytes of payload it holds.
     pub fn len(&self) -> usize {
         match self {
             Content::Text { text } => text.len(),
@@ -80,25 +79,25 @@ impl Content {
         }
     }
 
-    /// Returns true if it has no payload.
+    /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The output of a successful call.
+/// What a successful call gives.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Output {
     /// The parts, in order.
     pub content: Vec<Content>,
-    /// The structured result; matches the tool's output schema if there is one. It is missing then only if no masked
-    /// form of it matches: the masked value is a text part in that case.
+    /// The structured result; matches the tool's output schema when there is one. It is missing then only if no
+    /// form of it that is safe to show matches: the masked value is a text part in that case.
     pub structured: Option<Value>,
-    /// The exit code of the program that the tool ran, if any.
+    /// The exit code of what the tool ran, if it ran something.
     pub exit_code: Option<i32>,
 }
 
-/// The size of a value as JSON text, in bytes.
+/// How many bytes the value has as JSON text.
 pub fn json_len(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -116,7 +115,7 @@ pub fn json_len(value: &Value) -> usize {
     count.0
 }
 
-/// The trust level of a text, by its author.
+/// Who stands behind a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustLevel {
@@ -124,17 +123,17 @@ pub enum TrustLevel {
     System,
     /// Written by the person, or from the person's own workspace.
     User,
-    /// From a source that the person vouches for.
+    /// From a place that the person vouches for.
     Verified,
     /// From anywhere else: never to be followed as an instruction.
     Untrusted,
 }
 
-/// The confidentiality of a text.
+/// How far a text may travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataClass {
-    /// Public.
+    /// Anyone may see it.
     Public,
     /// Meant for this workspace.
     Internal,
@@ -144,20 +143,20 @@ pub enum DataClass {
     Secret,
 }
 
-/// The trust level, the data class and the origin of a result.
+/// What is known about a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Label {
-    /// The trust level.
+    /// Who stands behind it.
     pub trust: TrustLevel,
-    /// The data class.
+    /// How far it may travel.
     pub data_class: DataClass,
-    /// The origin: a source and a tool.
+    /// Where it comes from: a source and a tool.
     pub origin: String,
 }
 
 impl Label {
-    /// Combines both to the worse label, with the origin of the part that makes it worse.
+    /// The worse of both, with the origin of the one that makes it so.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let (trust, data_class) = (
@@ -172,7 +171,7 @@ impl Label {
         }
     }
 
-    /// The label assumed for content whose label is lost.
+    /// What is taken to be true of something whose label is lost.
     pub fn worst(origin: impl Into<String>) -> Self {
         Self {
             trust: TrustLevel::Untrusted,
@@ -182,25 +181,24 @@ impl Label {
     }
 }
 
-/// The cost of a call.
+/// What a call cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// Wall clock in milliseconds, from the arrival of the call to its end, also if refused; excluding the time for
-    /// approvals.
+    /// Wall clock in milliseconds, from the call's coming in to its end, refusals included; human time excluded.
     pub duration_ms: f64,
-    /// Units of fuel used, if the backend meters them.
+    /// Units of fuel used, where the backend meters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
-    /// Peak linear memory in bytes, if the backend meters it.
+    /// Most bytes of linear memory held at once, where the backend meters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
     /// Bytes of arguments.
     pub bytes_in: u64,
-    /// Bytes of the tool's raw result.
+    /// Bytes of result as it left the tool.
     pub bytes_out: u64,
-    /// Estimated tokens of the result's text for a model (see [`crate::tokens::about`]), after limits and masking; for
-    /// a failure, those of its message.
+    /// About how many tokens the text of the result is to a model, as [`crate::tokens::about`] has it: what is left of
+    /// it after limits and masking, and the message of a failure.
     pub tokens: u64,
 }
 
@@ -209,46 +207,44 @@ pub struct Receipt {
 pub struct Outcome {
     pub(crate) result: Result<Output, ToolError>,
     pub(crate) label: Label,
-    /// The source of its untrusted content.
-    pub(crate) source: ContentSource,
     pub(crate) truncated: bool,
     pub(crate) redactions: u32,
     pub(crate) receipt: Receipt,
 }
 
 impl Outcome {
-    /// The result or the error.
+    /// The result, or why there is none.
     pub fn result(&self) -> Result<&Output, &ToolError> {
         self.result.as_ref()
     }
 
-    /// Returns true if the call succeeded.
+    /// Whether the tool did what it was asked.
     pub fn is_ok(&self) -> bool {
         self.result.is_ok()
     }
 
-    /// The label of the result.
+    /// How far the result can be trusted.
     pub fn label(&self) -> &Label {
         &self.label
     }
 
-    /// Returns true if the result was truncated.
+    /// Whether anything was cut off.
     pub fn truncated(&self) -> bool {
         self.truncated
     }
 
-    /// The number of masked secrets.
+    /// How many secrets were masked.
     pub fn redactions(&self) -> u32 {
         self.redactions
     }
 
-    /// The cost of the call.
+    /// What it cost.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// Estimates the tokens of this result for a model; includes structured content and details if the model reads
-    /// those.
+    /// About how many tokens this result is to a model: of what is structured and of details, where those are what it
+    /// gets to read.
     pub(crate) fn tokens(result: &Result<Output, ToolError>) -> u64 {
         let told = |value: &Option<Value>| {
             let text = value.as_ref().map(Value::to_string);
@@ -261,7 +257,7 @@ impl Outcome {
         let text = |part: &Content| match part {
             Content::Text { text } => Some(tokens::about(text)),
             Content::File { data, .. } => Some(std::str::from_utf8(data).map_or(0, tokens::about)),
-            // The token cost of a picture depends on the provider.
+            // What a picture takes is each provider's to say.
             Content::Image { .. } | Content::Audio { .. } => None,
         };
         let parts = output.content.iter().filter_map(text).sum();
@@ -272,7 +268,7 @@ impl Outcome {
         }
     }
 
-    /// All text parts, joined by line ends; for an error, its message.
+    /// All text parts, joined by line ends; of an error, its message.
     pub fn text(&self) -> String {
         match &self.result {
             Ok(output) => {

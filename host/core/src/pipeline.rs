@@ -1,4 +1,4 @@
-//! The pipeline: every call passes through it, from every front-end, to every kind of tool, nested calls too.
+//! The one road: every call, from every front-end, to every kind of tool, nested ones too.
 //!
 //! ```text
 //! Call ─► validate ─ Checked ─► decide ─ Ruled ─► approve ─ Approved ─► run ─► Backend ─ Raw ─┐
@@ -7,26 +7,6 @@
 //!
 //! Each stage takes the type of the one before and returns its own; none can be skipped, because
 //! only a stage can make its type. A refusal at any stage becomes an outcome like any other.
-//!
-//! # Walks
-//!
-//! A call: `call.rs` (`Call`) → `pipeline.rs` (`Pipeline::call`) → `pipeline/trail.rs` (starts the record) →
-//! `pipeline/validate.rs` (`Checked`) → `pipeline/decide.rs` (rules, paths, network, the tool's assessor: `Ruled`) →
-//! `pipeline/approve.rs` (a question if a rule asks: `Approved`) → `pipeline/run.rs` (waits for a slot) → the backend,
-//! such as `host/wasm/src/backend.rs` (`Raw`) → `pipeline/sanitize.rs` (`Clean`) → `pipeline/label.rs` (`Labeled`) →
-//! `pipeline/audit.rs` (`Outcome`).
-//!
-//! A grant: `host/app/src/ledger.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) makes a `Grant` →
-//! `.mimir/tools.lock`, and the id of the grant in the user's own store → `host/app/src/setup.rs` loads both →
-//! `grants.rs` (`apply` sets the trust and the granted needs of each tool) → `registry.rs` → `pipeline/decide.rs` (asks
-//! if the grant is missing) → `pipeline/approve.rs` (the rights of the call) → the backend (mounts), and again for each
-//! effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
-//!
-//! A shell text: the arguments of a call name it → `policy/commands.rs` (`command_of`) → `pipeline/decide.rs`
-//! (`commands`) → `Runner::read` (the parser in `host/process/src/shell.rs`) → `policy/commands.rs` checks each simple
-//! command → `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it → `pipeline/effect/command.rs` compares
-//! it with the call's own command (`is_own`), parses and checks it again (`Permitted`) → `host/process/src/run.rs` and
-//! `host/process/src/sandbox.rs`.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -72,7 +52,6 @@ pub use validate::Checked;
 
 use approve::{Next, Remembered};
 use run::Slots;
-pub(crate) use session::ContentSource;
 use session::Sessions;
 use trail::Trail;
 use underway::UnderWay;
@@ -86,14 +65,14 @@ pub struct World {
     pub policy: Policy,
 }
 
-/// The ports of the pipeline.
+/// What the pipeline needs from outside.
 #[derive(Clone)]
 pub struct Ports {
     /// Asks a person.
     pub approver: Arc<dyn Approver>,
     /// Keeps a person's lasting answers.
     pub ledger: Arc<dyn Ledger>,
-    /// Provides the secrets to mask.
+    /// Knows what is secret.
     pub vault: Arc<dyn Vault>,
     /// Records every call.
     pub audit: Arc<dyn AuditSink>,
@@ -105,14 +84,14 @@ pub struct Ports {
     pub model: Arc<dyn Completer>,
 }
 
-/// The predicted treatment of a call.
+/// What would become of a call.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// The evaluation of all rules.
+    /// What every rule says.
     pub evaluation: Evaluation,
     /// If a person would have to be asked: the answer that was given before and lets it through.
     pub lease: Option<Lease>,
-    /// The remedies, for the person.
+    /// What would let it through else, for the person.
     pub way_out: Vec<String>,
     /// The request that the call is about, where its arguments name one. It was judged and not sent.
     pub network: Option<Foreseen>,
@@ -138,9 +117,9 @@ struct Inner {
     under_way: Arc<AtomicUsize>,
 }
 
-/// The source of a pipeline's tools and rules.
+/// Where the tools and rules of a pipeline come from.
 enum Worlds {
-    /// Replaced from outside.
+    /// Somebody puts them in place.
     Own(RwLock<Arc<World>>),
     /// They are some of those of another pipeline.
     Within {
@@ -154,7 +133,7 @@ enum Worlds {
 /// Takes tools away, and adds rules.
 type Narrow = dyn Fn(&World) -> World + Send + Sync;
 
-/// The context of a call: the snapshot at its arrival, and the state that all calls share.
+/// What a call meets on its way: the world at the moment it came in, and what all calls share.
 struct Road<'a> {
     pipeline: &'a Pipeline,
     world: &'a World,
@@ -261,14 +240,14 @@ impl Pipeline {
         self.0.ports.runner.end_session(id);
     }
 
-    /// The taint label of a session, to be stored beyond this process.
+    /// The worst that a session has read, for whoever keeps it beyond this process.
     pub fn read_by(&self, session: &str) -> Label {
         self.0.sessions.get(session).label()
     }
 
-    /// Restores the taint label of a resumed session. Call it before the first call.
+    /// A session goes on that has read that. A front-end says so before the first call.
     pub fn resume(&self, session: &str, read: &Label) {
-        self.0.sessions.get(session).read(read, ContentSource::Other);
+        self.0.sessions.get(session).read(read, None);
     }
 
     /// Runs a call from beginning to end. Dropping the future stops the tool and records that.
@@ -288,7 +267,7 @@ impl Pipeline {
         audit::audit(labeled, trail, under_way.is_alone()).await
     }
 
-    /// Explains the decision about this call. Nothing runs but the tool's assessor.
+    /// What would be decided about this call, and why. Nothing runs but the tool's assessor.
     pub async fn explain(&self, call: Call) -> Result<Explanation, ToolError> {
         let world = self.world();
         let road = self.road(&world);
@@ -336,7 +315,7 @@ impl Road<'_> {
         })
     }
 
-    /// Runs the stages from the call to its tool.
+    /// The way in: what stands between a call and its tool.
     async fn attempt(&self, mut call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
         trail.sighted(&call, &self.world.registry)?;
         for _ in 0..EDITS_MAX {

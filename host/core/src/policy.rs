@@ -12,9 +12,8 @@ use crate::config::{
 };
 use crate::decision::{Decision, Evaluation, Reason};
 use crate::limits::Limits;
-use crate::names::did_you_mean;
 use crate::paths::PathRules;
-use crate::redact::{ExceptionError, Redactor};
+use crate::redact::Redactor;
 use crate::tool::{Tool, ToolName};
 
 mod budget;
@@ -50,7 +49,7 @@ pub use error::PolicyError;
 pub use source::Source;
 
 use budget::Budget;
-pub(crate) use commands::{CommandQuestion, command_of, only_reads};
+pub(crate) use commands::{CommandQuestion, command_of};
 
 use commands::Commands;
 use danger::Danger;
@@ -362,13 +361,9 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<()
     check_globs(&format!("tools.{tool}.deny"), &settings.deny, source)?;
     if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
         let key = format!("tools.{tool}.redaction.exceptions");
-        let hint = match &error {
-            ExceptionError::Unknown { rule } => did_you_mean(rule, Redactor::rules()),
-            ExceptionError::Value { .. } => String::new(),
-        };
         return Err(PolicyError::Rule {
             place: source.at(&key),
-            text: format!("{key}: {error}.{hint}"),
+            text: format!("{key}: {error}"),
         });
     }
     if !settings.reveal.is_empty() {

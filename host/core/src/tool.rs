@@ -1,4 +1,4 @@
-//! A tool: its name, its schemas, its needs, and its backend.
+//! A tool: what it is called, what it takes, what it needs, and who runs it.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -22,12 +22,12 @@ pub struct ToolName(Arc<str>);
 const NAME_MAX: usize = 64;
 
 impl ToolName {
-    /// Parses a name.
+    /// Checks and takes a name.
     pub fn new(name: &str) -> Result<Self, BadName> {
         let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
             let shown: String = name.chars().take(NAME_MAX).collect();
-            // A tool of a TypeScript plugin often has the name of its function.
+            // A tool of a plugin in TypeScript is often called by what its function is called.
             let near = names::snake(&shown);
             let fits = near.len() <= NAME_MAX && near.bytes().any(|c| c != b'_');
             let near = match fits && name.len() <= NAME_MAX && near.bytes().all(good) {
@@ -45,9 +45,9 @@ impl ToolName {
     }
 }
 
-/// A name that is not a valid tool name.
+/// A name that no tool can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a valid tool name: use 1 to 64 characters of a-z, 0-9 and _{1}")]
+#[error("`{0}` is no tool name: 1 to 64 characters of a-z, 0-9 and _{1}")]
 pub struct BadName(String, String);
 
 impl TryFrom<String> for ToolName {
@@ -75,7 +75,7 @@ impl fmt::Display for ToolName {
     }
 }
 
-/// The area of a tool's effects; policies can address a whole group.
+/// What kind of thing a tool does; policies can address a whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -87,7 +87,7 @@ pub enum Group {
     Net,
     /// A web browser.
     Browser,
-    /// Notes stored between sessions.
+    /// Notes kept between sessions.
     Memory,
     /// Anything else.
     System,
@@ -113,7 +113,7 @@ impl Group {
 pub enum Source {
     /// Shipped inside mimir.
     BuiltIn,
-    /// A file placed in `.mimir/tools` by a person.
+    /// Dropped into `.mimir/tools` by a person.
     Custom,
     /// Another program's MCP server.
     Mcp,
@@ -132,7 +132,7 @@ impl Source {
         }
     }
 
-    /// The badge shown in tool listings.
+    /// The badge of the seeds' listing.
     pub const fn badge(self) -> &'static str {
         match self {
             Source::BuiltIn => "[Built-in]",
@@ -143,7 +143,7 @@ impl Source {
     }
 }
 
-/// The damage that a wrong call could do, as the author judges it.
+/// How bad a wrong call could be, in the author's own judgement.
 #[derive(
     Debug,
     Clone,
@@ -159,13 +159,13 @@ impl Source {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
-    /// No loss.
+    /// Nothing is lost.
     Low,
-    /// A loss that can be recovered.
+    /// Something is lost that can be had again.
     Medium,
-    /// A permanent loss.
+    /// Something is lost for good.
     High,
-    /// Damage beyond this workspace.
+    /// More than this workspace is at stake.
     Critical,
 }
 
@@ -181,21 +181,21 @@ impl Risk {
     }
 }
 
-/// Statements of a tool about its effects; used only to tighten the policy.
+/// Statements of a tool about its effects; used only to tighten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hints {
-    /// It has no side effects.
+    /// It changes nothing.
     pub read_only: bool,
     /// It may remove or overwrite.
     pub destructive: bool,
-    /// A second call with the same arguments has no further effect.
+    /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,
-    /// It reaches systems outside this machine.
+    /// It deals with things outside this machine.
     pub open_world: bool,
 }
 
-/// The definition of a tool, as its author wrote it.
+/// What a tool says of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Definition {
     /// The canonical name.
@@ -210,95 +210,95 @@ pub struct Definition {
     pub input_schema: Schema,
     /// The schema of the structured result, if it has one.
     pub output_schema: Option<Schema>,
-    /// The decision if no rule matches.
+    /// What happens when no rule says otherwise.
     pub approval: Decision,
-    /// True if the author has set no default decision: `approval.default` of the settings applies.
+    /// Whether the author has said nothing of approvals: then `approval.default` of the settings stands in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent: bool,
-    /// The damage that a wrong call could do.
+    /// How bad a wrong call could be.
     pub risk: Risk,
-    /// Its hints about its effects.
+    /// Its own statements about its effects.
     pub hints: Hints,
-    /// The permissions that it requests.
+    /// What it asks for.
     pub needs: Needs,
 }
 
-/// The exact origin of a tool.
+/// Where exactly a tool comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The plugin's own name.
     pub plugin: String,
     /// The plugin's own version.
     pub version: String,
-    /// The location: `built-in`, or a file below the workspace.
+    /// Where it was found: `built-in`, or a file below the workspace.
     pub location: String,
     /// sha256 of the file in lower-case hex.
     pub digest: String,
-    /// True if it can declare its needs. A component of another family cannot: a person grants hosts to it.
+    /// Whether it can say of itself what it needs. A component of another family cannot: a person names hosts for it.
     #[serde(default)]
     pub speaks: bool,
-    /// The prefix that a person has set for its tool names.
+    /// The prefix that a person has set for the names of its tools.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// Interfaces that the component imports: the capabilities it could use if granted.
+    /// Interfaces that the component imports: what it could reach if it were granted.
     pub imports: Vec<String>,
-    /// Conclusions from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.
+    /// What follows from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.
     #[serde(default)]
     pub proofs: Vec<String>,
-    /// The prompts, resources and templates that a server lists besides its tools.
+    /// The prompts, resources and templates that a server lists beside its tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listed: Vec<ListedEntry>,
 }
 
-/// A prompt, a resource or a template listed by a server.
+/// A prompt, a resource or a template that a server lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedEntry {
-    /// The text of the entry, in one line.
+    /// The words of the entry, in one line.
     pub words: String,
-    /// True if a person has trusted the server with this text.
+    /// True if a person has trusted the server while it said these words.
     #[serde(default)]
     pub is_seen: bool,
 }
 
-/// The trust that the host puts in a tool's own statements.
+/// How far the host trusts what a tool says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// Shipped with mimir, or granted by a person: its default and assessor count unchanged.
+    /// Shipped with mimir, or granted by a person: its default and assessor count as they are.
     Trusted,
-    /// It has no needs and imports nothing that could reach anything.
+    /// It asks for nothing and imports nothing that could reach anything.
     Harmless,
-    /// Its default may tighten to `ask` and never relax.
+    /// Its default may raise `ask` and never lower it.
     Untrusted,
 }
 
 /// A tool that can be called.
 #[derive(Clone)]
 pub struct Tool {
-    /// The author's definition.
+    /// What it says of itself.
     pub definition: Definition,
     /// Other names that are accepted in calls and policies.
     pub aliases: Vec<ToolName>,
-    /// The kind of source.
+    /// Which kind of source.
     pub source: Source,
-    /// The exact origin.
+    /// Which source exactly.
     pub origin: Arc<Origin>,
-    /// The trust in its statements.
+    /// How far it is trusted.
     pub trust: Trust,
-    /// The needs that a person has granted permanently.
+    /// What of its needs a person has granted for good.
     pub granted: Needs,
-    /// The changes since a person granted its plugin, if there is a grant.
+    /// What is different since a person granted its plugin, if one ever did.
     pub changes: Option<Changes>,
-    /// Suspicious properties of its text, each a sentence for the person who decides.
+    /// What is odd about its words, each a sentence for the person who decides.
     pub flags: Vec<String>,
-    /// True if its plugin assesses its own calls.
+    /// Whether its plugin judges its own calls.
     pub assessed: bool,
-    /// True if its own file switches it off: it is available only if the settings switch it on.
+    /// Whether its own file says that it is not in use: it is, where the settings switch it on.
     pub off: bool,
-    /// Its cost in a prompt in tokens, as stated by the author; overrides the computed count.
+    /// What its author says it costs in a prompt, in tokens; it goes before what is counted.
     pub token_cost: Option<u32>,
-    /// Runs its calls.
+    /// What runs it.
     pub backend: Arc<dyn Backend>,
 }
 
@@ -308,15 +308,15 @@ impl Tool {
         &self.definition.name
     }
 
-    /// The name within its plugin, without the prefix that a person has set.
+    /// The name that its plugin knows it by: without the prefix that a person has put before it.
     pub fn own_name(&self) -> &str {
         let name = self.name().as_str();
         name.strip_prefix(self.origin.prefix.as_str())
             .unwrap_or(name)
     }
 
-    /// The needs that an approval gives to a call while its plugin has no grant: all of them, except for the kinds
-    /// that were withheld from the build before.
+    /// What a person's yes gives to a call of it while its plugin has no grant: all that it needs, but for the
+    /// kinds that were withheld from the build before.
     pub fn wanted(&self) -> Needs {
         let mut needs = self.definition.needs.clone();
         let withheld = self.changes.iter().flat_map(|changes| &changes.withheld);
@@ -324,12 +324,12 @@ impl Tool {
         needs
     }
 
-    /// Returns true for the built-in tool that runs code written by a model.
+    /// Whether it is the tool of the binary that runs code which a model writes.
     pub fn runs_code(&self) -> bool {
         self.source == Source::BuiltIn && self.name().as_str() == "run_code"
     }
 
-    /// Returns true if `name` is its name or one of its aliases.
+    /// Whether `name` is its name or one of its aliases.
     pub fn answers_to(&self, name: &str) -> bool {
         self.name().as_str() == name || self.aliases.iter().any(|alias| alias.as_str() == name)
     }

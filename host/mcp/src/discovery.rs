@@ -1,32 +1,31 @@
-//! Tool discovery for large tool lists: three tools that search, describe and call replace the tools in the list.
+//! Many tools, found one by one: three tools that search, describe and call stand in the list in place of them.
 //!
-//! They find exactly the tools that would be listed. A call through them is the same call of the same tool, with the
-//! same policy checks.
+//! What they find is what would be listed. A call through them is the same call of the same tool, at the same gates.
 //!
-//! Out of scope: tools that would not be listed, and calls that bypass the pipeline.
+//! Never here: a tool that is not listed, or a call of its own.
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// Names of the discovery tools.
+/// What stands in the list.
 const SEARCH: &str = "mimir_search_tools";
 const DESCRIBE: &str = "mimir_describe_tool";
 const CALL: &str = "mimir_call_tool";
 
-/// Maximum number of tools that a search returns, and maximum length of each description in characters.
+/// Tools that a search finds at most, and characters of each description.
 const FOUND_MOST: usize = 20;
 const WORDS_MOST: usize = 200;
 
-/// Returns the approximate number of tokens of a tool's definition.
+/// About how many tokens it takes to read this.
 pub(crate) fn tokens(tool: &Tool) -> u64 {
     let text = serde_json::to_string(tool);
     text.map_or(0, |text| mimir_core::tokens::about(&text))
 }
 
-/// Maximum number of servers that the description of the search names.
+/// Servers that the description of the search names.
 const SERVERS_MOST: usize = 20;
 
-/// Returns the three discovery tools, for this number of tools, with the names of their servers.
+/// The three, for so many tools, of these servers among others.
 pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
     let named: Vec<String> = servers
         .iter()
@@ -53,12 +52,12 @@ pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
             ToolAnnotations::from_raw(None, Some(reads), Some(!reads), Some(reads), Some(!reads));
         Tool::new(name, description, schema).with_annotations(hints)
     };
-    // Sorted by name, like all lists.
+    // In the order of their names, as all lists are.
     vec![
         tool(
             CALL,
             format!(
-                "Calls a tool that `{SEARCH}` has found, with arguments that match the schema from `{DESCRIBE}`."
+                "Calls a tool that `{SEARCH}` has found, with arguments as `{DESCRIBE}` has them."
             ),
             json!({"type": "object", "required": ["name"], "additionalProperties": false, "properties": {
                 "name": text("The tool's name."),
@@ -75,25 +74,25 @@ pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
         tool(
             SEARCH,
             format!(
-                "Searches {count} unlisted tools{of} by words in their descriptions. Search here before you say that something cannot be done."
+                "Finds tools among {count} that are not listed{of}, by words of what they do. Look here before you say that something cannot be done."
             ),
             json!({"type": "object", "required": ["query"], "additionalProperties": false,
-                "properties": {"query": text("Search words, such as `send mail`; an empty query returns the first tools.")}}),
+                "properties": {"query": text("Some words, such as `send mail`; none finds the first ones.")}}),
             true,
         ),
     ]
 }
 
-/// Result of a call of a discovery tool.
+/// What a call of one of the three comes to.
 pub(crate) enum Found {
-    /// An answer from the tool list alone.
+    /// An answer from the list alone.
     Answer(CallToolResult),
-    /// A call of the actual tool.
+    /// The call that is meant.
     Call { name: String, arguments: JsonObject },
 }
 
-/// Handles a call of one of the three discovery tools; `None` for any other. `all` are the tools that are searched,
-/// `listed` those in the list.
+/// Answers a call of one of the three discovery tools; `None` for any other. `all` are the tools that are searched,
+/// `listed` those that are not.
 pub(crate) fn find(
     name: &str,
     arguments: &JsonObject,
@@ -102,7 +101,7 @@ pub(crate) fn find(
 ) -> Option<Found> {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str);
     let wants = |key: &str| {
-        let words = format!("`{name}` needs the string argument `{key}` [INVALID_INPUT]");
+        let words = format!("`{name}` wants `{key}`, a text [INVALID_INPUT]");
         Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
     };
     Some(match name {
@@ -115,7 +114,7 @@ pub(crate) fn find(
             None => wants("name"),
         },
         CALL => match (word("name"), arguments.get("arguments")) {
-            // The discovery tools cannot be called through themselves.
+            // Through itself nothing is called.
             (Some(SEARCH | DESCRIBE | CALL) | None, _) => wants("name"),
             (Some(wanted), None) => Found::Call {
                 name: wanted.to_owned(),
@@ -126,7 +125,7 @@ pub(crate) fn find(
                 arguments: arguments.clone(),
             },
             (Some(_), Some(_)) => {
-                let words = "`arguments` is not an object [INVALID_INPUT]";
+                let words = "`arguments` is an object [INVALID_INPUT]";
                 Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
             }
         },
@@ -145,7 +144,7 @@ fn search(query: &str, all: &[Tool]) -> CallToolResult {
         .map(|tool| (score(tool, &words), tool))
         .filter(|(score, _)| *score > 0 || words.is_empty())
         .collect();
-    // The sort is stable, so equal matches keep their order.
+    // Sorting keeps the order of those that are as good.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     let count = scored.len();
     let found: Vec<Value> = scored
@@ -161,12 +160,12 @@ fn search(query: &str, all: &[Tool]) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(found.to_string())])
 }
 
-/// Returns true for the names of the discovery tools, which no other tool can have.
+/// Whether a name is one of these tools: nobody else's tool has it.
 pub(crate) fn is_taken(name: &str) -> bool {
     [SEARCH, DESCRIBE, CALL].contains(&name)
 }
 
-/// Returns the relevance of a tool: a match in its name counts more than one in its description.
+/// How well a tool fits: a word of its name is worth more than one of what it does.
 fn score(tool: &Tool, words: &[&str]) -> usize {
     let name = tool.name.to_lowercase();
     let title = tool.title.as_deref().unwrap_or_default().to_lowercase();
@@ -187,7 +186,7 @@ fn score(tool: &Tool, words: &[&str]) -> usize {
 
 fn describe<'a>(name: &str, mut all: impl Iterator<Item = &'a Tool>) -> CallToolResult {
     let Some(tool) = all.find(|tool| tool.name == name) else {
-        let words = format!("unknown tool: find tools with `{SEARCH}` [NOT_FOUND]");
+        let words = format!("there is no tool of this name; `{SEARCH}` finds some [NOT_FOUND]");
         return CallToolResult::error(vec![ContentBlock::text(words)]);
     };
     let text = serde_json::to_string(tool).unwrap_or_default();

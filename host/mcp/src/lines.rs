@@ -1,6 +1,6 @@
-//! JSON messages on a pair of streams, one per line, for both the server and the client side.
+//! Messages on a pair of streams: a message a line. Both ways round use it.
 //!
-//! Out of scope: the content of a line.
+//! Never here: what a line says.
 
 use std::io;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-/// Maximum length of a line in bytes, as over HTTP. A model reads a small part of that, and an image of 12 MiB fits as
+/// The longest line that is kept, as over HTTP. A model reads a small part of that, and a picture of 12 MiB fits as
 /// base64.
 pub(crate) const LINE_MOST: usize = 16 << 20;
 
-/// Result of a read.
+/// What is read next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A line including its end. After parts it is the last one.
+    /// A line with its end. After parts it is the last of them.
     Line(Vec<u8>),
-    /// A part of a line longer than [`LINE_MOST`]. The rest follows in more chunks.
+    /// A part of a line that is longer than [`LINE_MOST`]. The rest of it comes in more pieces.
     Part(Vec<u8>),
-    /// End of the stream. An unterminated last line is dropped.
+    /// Nothing more comes. What had no end is no line.
     End,
 }
 
-/// Reads a stream line by line.
+/// Reads line by line.
 pub(crate) struct Reader<R> {
     from: BufReader<R>,
     line: Vec<u8>,
-    /// Set if the beginning of the current line has already been returned.
+    /// Whether the beginning of this line has been given away.
     parted: bool,
 }
 
@@ -41,7 +41,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// Returns the next chunk. Cancel-safe: the future can be dropped without losing data.
+    /// What comes next. May be dropped and called again: nothing is lost.
     pub(crate) async fn next(&mut self) -> Piece {
         loop {
             let bytes = match self.from.fill_buf().await {
@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// Writes a stream line by line. Clones write whole lines to the same stream.
+/// Writes line by line. Clones write to the same stream, one line after the other.
 pub(crate) struct Writer<W>(Arc<Mutex<Option<W>>>);
 
 impl<W> Clone for Writer<W> {
@@ -88,7 +88,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.write(serde_json::to_vec(message)?).await
     }
 
-    /// Writes a line, passed without its end.
+    /// Writes a line, given without its end.
     async fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         let mut to = self.0.lock().await;
@@ -99,7 +99,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         to.flush().await
     }
 
-    /// Closes the stream: the reader sees the end after the lines written so far.
+    /// Writes nothing more: whoever reads sees the end of what there is.
     pub(crate) async fn close(&self) {
         drop(self.0.lock().await.take());
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_survive_a_cancelled_read() {
+    async fn a_line_is_whole_whoever_stops_waiting_in_between() {
         let (mut to, from) = tokio::io::duplex(64);
         let mut reader = Reader::new(from);
         for part in ["one", " li"] {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_split_a_long_line_and_recover() {
+    async fn a_line_that_is_too_long_comes_in_parts_and_the_next_is_whole() {
         let long = [vec![b'x'; LINE_MOST + 3], b"end\nnext\n".to_vec()].concat();
         let mut reader = Reader::new(&long[..]);
         let (mut length, mut most) = (0, 0);
@@ -146,13 +146,13 @@ mod tests {
         assert_eq!(length + last.len(), LINE_MOST + 3 + 4);
         assert!(most <= LINE_MOST, "{most}");
         assert_eq!(reader.next().await, Piece::Line(b"next\n".to_vec()));
-        // The maximum length, including the line end.
+        // As long as it may be, with its end.
         let whole = [vec![b'x'; LINE_MOST - 1], b"\n".to_vec()].concat();
         assert_eq!(Reader::new(&whole[..]).next().await, Piece::Line(whole));
     }
 
     #[tokio::test]
-    async fn lines_closed_writer_rejects_messages() {
+    async fn what_is_closed_is_at_its_end_and_takes_nothing_more() {
         let (to, mut from) = tokio::io::duplex(64);
         let writer = Writer::new(to);
         writer.clone().write(b"one".to_vec()).await.unwrap();

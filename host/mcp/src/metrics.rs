@@ -1,4 +1,4 @@
-//! Usage metrics in the Prometheus text format.
+//! What has been done, in numbers, as Prometheus reads them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,44 +10,44 @@ mod figure;
 
 pub use figure::{Figure, FigureKind, Figures, Label};
 
-/// Metrics since the start of the server.
+/// What has been done since the server began.
 #[derive(Default)]
 pub(crate) struct Metrics(Mutex<All>);
 
 #[derive(Default)]
 struct All {
     tools: BTreeMap<String, Counts>,
-    /// Denied calls by error code.
+    /// How often calls were denied, by code.
     denials: BTreeMap<&'static str, u64>,
-    /// Answers of the clients' people, by kind.
+    /// How often clients' people answered what.
     answers: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Default)]
 struct Counts {
-    /// Ended calls by error code; `OK` for successful ones.
+    /// How often calls ended with each code; `OK` for those that went well.
     codes: BTreeMap<&'static str, u64>,
-    /// Number of timed calls, cumulative counts for each of [`BOUNDS`], and their total time.
+    /// How many were timed, how many of them took no longer than each of [`BOUNDS`], and how long all of them took.
     timed: u64,
     within: [u64; BOUNDS.len()],
     seconds: f64,
 }
 
-/// Histogram bounds in seconds: from a call with everything at hand to one that uses all of its time limit.
+/// Seconds: from a call that finds all it needs to one that takes all the time it has.
 const BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
-/// Error codes that count as denials.
+/// What says that a call may not be.
 const DENIALS: [Code; 3] = [
     Code::PermissionDenied,
     Code::ApprovalDenied,
     Code::PolicyDenied,
 ];
 
-/// Label for unknown tools, because a client may call arbitrary names.
+/// Names that are told apart: a client may call what is not there as it likes.
 const UNKNOWN: &str = "unknown";
 
 impl Metrics {
-    /// Counts an ended call of this tool; none for an unknown tool.
+    /// A call of this tool, if there is such a tool, has ended.
     pub(crate) fn ended(&self, tool: Option<&str>, outcome: &Outcome) {
         let code = match outcome.result() {
             Ok(_) => "OK",
@@ -69,12 +69,12 @@ impl Metrics {
         });
     }
 
-    /// Counts a call of this tool that its client stopped.
+    /// A call of this tool was stopped by who made it.
     pub(crate) fn stopped(&self, tool: Option<&str>) {
         self.count(tool, Code::Cancelled.as_str(), |_| {});
     }
 
-    /// Counts an answer of a person, or of the client on their behalf.
+    /// A person has answered, or a client for want of one.
     pub(crate) fn answered(&self, answer: &Answer) {
         *self.lock().answers.entry(answer.as_str()).or_default() += 1;
     }
@@ -91,12 +91,12 @@ impl Metrics {
         }
     }
 
-    /// Returns all metrics as text, with the current values and those of other sources.
+    /// All of it, what there is now, and what others count.
     pub(crate) fn text(&self, under_way: usize, sessions: usize, others: &[Figure]) -> String {
         let mut text = String::new();
         let all = self.lock();
         let mut line = |line: std::fmt::Arguments<'_>| {
-            // Writing to a string cannot fail.
+            // Writing to a string does not fail.
             let _ = writeln!(text, "{line}");
         };
         line(format_args!(
@@ -119,7 +119,7 @@ impl Metrics {
             head(
                 "mimir_denials_total",
                 "counter",
-                "Calls denied by a rule, a person or a missing permission, by code."
+                "Calls that a rule, a person or a right that was not given has stopped, by code."
             )
         ));
         for (code, count) in &all.denials {
@@ -132,7 +132,7 @@ impl Metrics {
             head(
                 "mimir_call_seconds",
                 "histogram",
-                "Duration of calls, excluding the time for approvals."
+                "Time of calls, without the time that people took."
             )
         ));
         for (tool, counts) in &all.tools {
@@ -158,7 +158,7 @@ impl Metrics {
             head(
                 "mimir_approvals_total",
                 "counter",
-                "Approval answers of clients' users, by answer."
+                "Answers of clients' people, by answer."
             )
         ));
         for (answer, count) in &all.answers {
@@ -171,13 +171,13 @@ impl Metrics {
             head(
                 "mimir_calls_under_way",
                 "gauge",
-                "Calls that are running or waiting."
+                "Calls that run or wait now."
             )
         ));
         line(format_args!("mimir_calls_under_way {under_way}"));
         line(format_args!(
             "{}",
-            head("mimir_sessions", "gauge", "Open sessions.")
+            head("mimir_sessions", "gauge", "Sessions now.")
         ));
         line(format_args!("mimir_sessions {sessions}"));
         for figure in others {
@@ -196,7 +196,7 @@ impl Metrics {
             let name = "process_resident_memory_bytes";
             line(format_args!(
                 "{}",
-                head(name, "gauge", "Resident memory of this process.")
+                head(name, "gauge", "Memory of this process.")
             ));
             line(format_args!("process_resident_memory_bytes {bytes}"));
         }
@@ -208,12 +208,12 @@ impl Metrics {
     }
 }
 
-/// Returns the header lines of a metric family.
+/// What stands before the lines of a figure.
 fn head(name: &str, kind: &str, help: &str) -> String {
     format!("# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
-/// Returns the resident memory of this process in bytes, where the system reports it.
+/// Memory that this process holds, where the system says it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,4 +1,4 @@
-//! Converts the outcome of a call to an MCP result.
+//! An outcome in the protocol's words.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,28 +11,26 @@ use serde_json::{Value, json};
 
 use crate::marks::{self, Seen};
 
-/// Key in a result's `_meta` for information that MCP has no field for: code, label, receipt, and masked or truncated
-/// parts.
+/// Where a result's `_meta` has what MCP has no words for: code, label, receipt and what was masked or cut.
 pub const OUTCOME_META: &str = "mimir/outcome";
 
-/// Maximum size of all files in a result together, in characters as encoded there: the default limit of the text
-/// (`limits.outputChars`). Clients pass a result's content to the model, most of it as text.
+/// Characters of all files of a result together, as they are in it: as many as its text has by default
+/// (`limits.outputChars`). Clients put what is in a result before the model, and most of it as text.
 const FILES_MOST: usize = 100_000;
 
-/// Maximum size in characters of an image or audio clip, which a model does not read as text: the limit of model
-/// providers.
+/// Characters of one picture or sound, which a model sees and hears and does not read: what the makers of models take.
 const MEDIUM_MOST: usize = 5 << 20;
 
-/// The form of a structured result.
+/// The form in which a structured result is sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Structure<'a> {
-    /// Output schema of the tool, against which clients validate the result.
+    /// The output schema of the tool, which clients hold the result to.
     pub(crate) schema: Option<&'a Schema>,
-    /// The kind of untrusted content that is marked.
+    /// The untrusted content that is marked.
     pub(crate) marks: Marks,
 }
 
-/// Converts the outcome of a call.
+/// The result of a call.
 pub(crate) fn result(outcome: &Outcome, structure: Structure<'_>) -> CallToolResult {
     let mark = mark(outcome);
     let mut result = match outcome.result() {
@@ -45,7 +43,7 @@ pub(crate) fn result(outcome: &Outcome, structure: Structure<'_>) -> CallToolRes
     result
 }
 
-/// Returns the mark for untrusted content; none if there is no such content.
+/// The mark of what strangers wrote; none where nobody did.
 pub(crate) fn mark(outcome: &Outcome) -> Option<Mark> {
     let label = outcome.label();
     (label.trust == TrustLevel::Untrusted).then(|| Mark::new(&label.origin))
@@ -65,7 +63,7 @@ fn success(output: &Output, mark: Option<&Mark>, structure: Structure<'_>) -> Ca
     if let Some(value) = structured
         && !output.content.iter().any(has_text)
     {
-        // Most clients pass only the text to a model.
+        // Most clients show a model the text alone.
         text(&value.to_string(), mark, &mut content);
     }
     let structured = structured.filter(|value| value.is_object());
@@ -85,20 +83,20 @@ fn success(output: &Output, mark: Option<&Mark>, structure: Structure<'_>) -> Ca
 }
 
 impl Structure<'_> {
-    /// Returns the structured result for clients. Some pass this to their model instead of the text.
+    /// The structured result as clients get it. Some show their model this and not the text.
     fn shown(&self, value: &Value, mark: Option<&Mark>) -> Result<Option<Value>, ToolError> {
         let Some(mark) = mark else {
             return Ok(Some(value.clone()));
         };
         match (self.marks, self.schema) {
             (Marks::Minimal, _) => Ok(Some(value.clone())),
-            // No schema requires it, and the text has its content with marks.
+            // Nothing demands it, and its text is marked.
             (Marks::Text, _) | (Marks::All, None) => Ok(None),
             (Marks::All, Some(schema)) => {
                 let seen = Seen::of(schema.to_value());
                 let marked = marks::marked(value, mark, &seen);
                 marked.map(Some).ok_or_else(|| {
-                    let message = "the call was made, but its structured result has too many strings to mark each of them: its text follows. Ask for less at a time, or set `mcp: {marks: text}` in the user's settings to get results as text only";
+                    let message = "the call was made, but its structured result has too many strings to mark each of them; its text follows. Ask for less at a time; with `mcp: {marks: text}` in the user's settings results are text only";
                     ToolError::new(Code::LimitExceeded, message)
                 })
             }
@@ -106,7 +104,7 @@ impl Structure<'_> {
     }
 }
 
-/// Marks the content of a resource, in place.
+/// Marks what was read of a resource, in place.
 pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
     if let ResourceContents::BlobResourceContents {
         uri,
@@ -118,7 +116,7 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
         && let Ok(data) = STANDARD.decode(blob.trim())
         && let Ok(text) = String::from_utf8(data)
     {
-        // Clients decode the blob of a resource that claims to be text.
+        // Clients decode what says that it is a text.
         *contents = ResourceContents::TextResourceContents {
             uri: std::mem::take(uri),
             mime_type: Some(std::mem::take(mime_type)),
@@ -131,7 +129,7 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
     } = contents
     {
         *text = mark.around(text);
-        // With marks it is no longer valid JSON.
+        // With marks it is not JSON any more.
         if mime_type
             .as_ref()
             .is_some_and(|kind| !kind.starts_with("text/"))
@@ -145,8 +143,8 @@ fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {
     let mut content = Vec::new();
     let mut words = error.to_string();
     if !error.way_out.is_empty() {
-        // The hint itself is withheld from the model, which would ask the user for it.
-        words.push_str(". The mimir log tells its user how to allow it.");
+        // The way itself is not for the model, which would ask for it.
+        words.push_str(". Whoever runs mimir reads in its log what would allow it.");
     }
     text(&words, mark, &mut content);
     if let Some(details) = &error.details {
@@ -155,7 +153,7 @@ fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {
     CallToolResult::error(content)
 }
 
-/// Returns true if a part can be included; a file is subtracted from the room left for files.
+/// Whether a part can be handed over; a file takes of the room that is left for files.
 fn fits(part: &Content, room: &mut usize) -> bool {
     let packed = |data: &[u8]| data.len().div_ceil(3) * 4;
     match part {
@@ -175,7 +173,7 @@ fn fits(part: &Content, room: &mut usize) -> bool {
     }
 }
 
-/// Returns the note that replaces a part that is too large.
+/// What stands in the place of a part that is too large to be handed over.
 fn left_out(part: &Content) -> String {
     let (what, kind, most) = match part {
         Content::File {
@@ -185,15 +183,15 @@ fn left_out(part: &Content) -> String {
             (what, mime_type.as_str(), FILES_MOST)
         }
         Content::Image { mime_type, .. } => {
-            ("an image".to_owned(), mime_type.as_str(), MEDIUM_MOST)
+            ("a picture".to_owned(), mime_type.as_str(), MEDIUM_MOST)
         }
-        Content::Audio { mime_type, .. } => ("an audio clip".to_owned(), mime_type.as_str(), MEDIUM_MOST),
+        Content::Audio { mime_type, .. } => ("a sound".to_owned(), mime_type.as_str(), MEDIUM_MOST),
         Content::Text { .. } => ("a text".to_owned(), "text/plain", FILES_MOST),
     };
     let kind = mimir_core::text::visible(kind);
     let size = part.len();
     format!(
-        "[left out: {what} ({kind}, {size} bytes): the limit in a result is {most} characters. The call was made: ask for a smaller part, or ask your user to run it with `mimir call … --json`, which returns everything]"
+        "[left out: {what} ({kind}, {size} bytes), of which a result holds at most {most} characters. The call was made; ask for a smaller part, or ask your user to run it by `mimir call … --json`, which has all of it]"
     )
 }
 
@@ -231,7 +229,7 @@ fn block(part: &Content, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
     }
 }
 
-/// Returns a file as an embedded resource. Its URI identifies it within this result only.
+/// A file inside the result. Its address names it in this result and leads nowhere else.
 fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents {
     let uri = format!("mimir:///files/{at}/{}", escaped(name));
     let words = words(data, mime_type);
@@ -252,7 +250,7 @@ fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents
     }
 }
 
-/// Returns the content of a file if it is text.
+/// What a file says, if it is a text.
 fn words<'a>(data: &'a [u8], mime_type: &str) -> Option<&'a str> {
     let text = is_text(mime_type).then(|| std::str::from_utf8(data).ok());
     text.flatten()
@@ -269,7 +267,7 @@ fn is_text(mime_type: &str) -> bool {
         )
 }
 
-/// Escapes a name for use as a URI segment.
+/// A name as a segment of a URI.
 fn escaped(name: &str) -> String {
     let mut all = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -283,7 +281,7 @@ fn escaped(name: &str) -> String {
     all
 }
 
-/// Returns the information on the outcome besides its content.
+/// What the outcome says beside its content.
 pub(crate) fn facts(outcome: &Outcome) -> Value {
     let mut facts = json!({
         "label": outcome.label(),

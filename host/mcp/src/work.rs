@@ -1,28 +1,28 @@
-//! A running call: in the task of the request that made it, or in a task of its own while it waits for a person.
+//! A call while it runs: in the task of the request that made it, or by itself while it waits for a person.
 
 use std::pin::Pin;
 
 use mimir_core::Outcome;
 use tokio::task::JoinHandle;
 
-/// A running call. Dropping it stops the call, which is recorded.
+/// A call that runs. Dropping it stops it, and that is recorded.
 pub(crate) enum Work {
-    /// Runs while its request awaits it.
+    /// It runs while somebody waits for it.
     Here(Pin<Box<dyn Future<Output = Outcome> + Send>>),
-    /// Runs in its own task.
+    /// It runs by itself.
     Apart(Apart),
 }
 
-/// A task that is aborted when its handle is dropped.
+/// A task that ends with its handle.
 pub(crate) struct Apart(JoinHandle<Outcome>);
 
 impl Work {
-    /// Creates a call that runs while its request awaits it.
+    /// A call that runs while somebody waits for it.
     pub(crate) fn new(call: impl Future<Output = Outcome> + Send + 'static) -> Self {
         Self::Here(Box::pin(call))
     }
 
-    /// Moves the call to its own task.
+    /// Lets it run by itself.
     pub(crate) fn apart(self) -> Self {
         match self {
             Self::Here(call) => Self::Apart(Apart(tokio::spawn(call))),
@@ -30,7 +30,7 @@ impl Work {
         }
     }
 
-    /// Waits for the outcome; none if the call panicked.
+    /// Its end; nothing if it broke.
     pub(crate) async fn ended(&mut self) -> Option<Outcome> {
         match self {
             Self::Here(call) => Some(call.await),
@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    /// Returns true if a call in its own task has ended.
+    /// Whether it has ended by itself.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Here(_) => false,

@@ -1,4 +1,4 @@
-//! Protocol violations of clients, which must not break the server.
+//! What breaks the protocol breaks no server.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn room() -> Room {
 }
 
 #[tokio::test]
-async fn faults_garbage_does_not_end_the_connection() {
+async fn garbage_ends_nothing_before_the_handshake_or_after() {
     let room = room();
     let (mut wire, _) = room.connect();
     let garbage = [
@@ -41,7 +41,7 @@ async fn faults_garbage_does_not_end_the_connection() {
         wire.call("one", json!({})).await["content"][0]["text"],
         "done"
     );
-    // JSON that is not a message gets an error response with a null id.
+    // What is JSON and no message is a fault of whoever sent it, and says so without a name.
     let answers = wire
         .heard
         .iter()
@@ -50,7 +50,7 @@ async fn faults_garbage_does_not_end_the_connection() {
 }
 
 #[tokio::test]
-async fn faults_request_without_handshake_is_explained() {
+async fn a_request_without_a_handshake_is_answered_with_what_is_missing() {
     let room = room();
     let (mut wire, _) = room.connect();
     let early = wire.request("tools/list", json!({})).await;
@@ -64,17 +64,17 @@ async fn faults_request_without_handshake_is_explained() {
 }
 
 #[tokio::test]
-async fn faults_too_long_message_is_skipped() {
+async fn a_message_that_is_too_long_is_left_out_and_the_next_one_heard() {
     let room = room();
     let mut wire = room.client(json!({})).await;
-    // In parts, because a client need not hold all of it either.
+    // In parts: no client holds it all either.
     let part = "x".repeat(1 << 20);
     wire.part(r#"{"jsonrpc":"2.0","method":"tools/call","params":{"x":""#)
         .await;
     for _ in 0..17 {
         wire.part(&part).await;
     }
-    // Some clients write the id last.
+    // Some clients say last whose answer it is.
     wire.line(r#""},"id":"long"}"#).await;
     let answer = wire.next().await;
     assert_eq!(answer["id"], "long", "{answer}");
@@ -86,7 +86,7 @@ async fn faults_too_long_message_is_skipped() {
 }
 
 #[tokio::test]
-async fn faults_invalid_call_is_an_invalid_params_error() {
+async fn a_wrong_call_is_a_fault_of_the_request() {
     let room = room();
     let mut wire = room.client(json!({})).await;
     for params in [
@@ -100,13 +100,13 @@ async fn faults_invalid_call_is_an_invalid_params_error() {
         let answer = wire.request("tools/call", params.clone()).await;
         assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap();
-        let head = "the params of `tools/call` do not match the protocol: ";
+        let head = "the params of `tools/call` are not as the protocol has them: ";
         assert!(message.starts_with(head), "{message}");
     }
     let level = json!({"level": "loud"});
     let answer = wire.request("logging/setLevel", level).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    // Before the handshake, too.
+    // Before the handshake too.
     let (mut wire, _) = room.connect();
     let answer = wire.request("initialize", json!({})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -115,7 +115,7 @@ async fn faults_invalid_call_is_an_invalid_params_error() {
 }
 
 #[tokio::test]
-async fn faults_unreadable_request_is_answered_with_its_id() {
+async fn what_cannot_be_read_is_answered_to_whoever_waits_for_it() {
     let room = room();
     let mut wire = room.client(json!({})).await;
     let deep = "[".repeat(200_000);
@@ -163,7 +163,7 @@ async fn faults_unreadable_request_is_answered_with_its_id() {
 }
 
 #[tokio::test]
-async fn faults_unreadable_answer_denies_the_call() {
+async fn an_answer_that_cannot_be_read_is_none() {
     let (careful, runs) = crate::asking::careful();
     let room = Room::new(vec![careful]);
     let mut wire = room.client(json!({"elicitation": {}})).await;
@@ -183,7 +183,7 @@ async fn faults_unreadable_answer_denies_the_call() {
 }
 
 #[tokio::test]
-async fn faults_silent_client_does_not_block_shutdown() {
+async fn a_client_that_never_says_anything_is_not_waited_for() {
     let room = room();
     let (wire, served) = room.connect();
     drop(wire);
@@ -195,7 +195,7 @@ async fn faults_silent_client_does_not_block_shutdown() {
 }
 
 #[tokio::test]
-async fn faults_stop_ends_running_calls() {
+async fn who_is_asked_to_stop_stops_what_runs() {
     let slow = fake(|_| std::future::pending());
     let room = Room::new(vec![tool("slow", slow)]);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! The interface to the effect gate: authorizes a request before it is sent, as it will be sent.
+//! The port to the effect gate: who is asked before a request leaves, with what it really is.
 
 use http::{HeaderMap, Method};
 use mimir_core::ToolError;
@@ -10,47 +10,46 @@ use crate::error::Error;
 /// A request that is about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// The target, after all redirects so far.
+    /// Where it goes, after all redirects so far.
     pub target: &'a Target,
     /// The method that will be on the wire.
     pub method: &'a Method,
     /// Its headers, before secrets are put in.
     pub headers: &'a HeaderMap,
-    /// True if it has a body. A tunnel is authorized a second time with `true` when the program has sent 16 KiB in it.
+    /// True if it has a body.
     pub body: bool,
-    /// The number of redirects followed so far.
+    /// How many redirects led here.
     pub hop: usize,
-    /// The verdict of the policy: allowed, or not on a list. Requests that the policy blocks are never passed to the
-    /// authorizer.
+    /// What the policy says: allowed, or on no list. What it refuses is asked of nobody.
     pub verdict: &'a Verdict<'a>,
 }
 
-/// The permission granted to a request.
+/// A yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
-    /// Only as far as the policy allows: a target that is not on a list stays refused.
+    /// As far as the policy lets it: what is on no list stays refused.
     Listed,
-    /// Also for a target that is not on a list, this once.
+    /// Also if it is on no list, this time.
     Unlisted,
 }
 
-/// Called once for every hop, before its name is looked up. The clock of the request is paused meanwhile.
+/// Asked once for every hop, before its name is looked up. The clock of the request stands still meanwhile.
 pub trait Authorize: Send + Sync {
-    /// Loads the current policy if it is stored elsewhere. Called just before a request is sent: it may have waited
-    /// since it was authorized.
+    /// Puts the policy in force that holds now, where somebody else keeps it. Called just before a request goes out: it
+    /// may have waited since it was let.
     fn renew(&self) {}
 
-    /// Allows the request, or returns the reason for a refusal.
+    /// Lets it or says why not.
     fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>>;
 
-    /// Called for a hop that the policy refuses by its name, by its address or because the policy has changed. May
-    /// return a better explanation.
+    /// Hears of a hop that the policy refuses, by its name, its address or because the policy has changed, and may say
+    /// better why.
     fn refused<'a>(&'a self, _: &'a Target, _: &'a Method, error: Error) -> BoxFuture<'a, Error> {
         Box::pin(std::future::ready(error))
     }
 }
 
-/// Authorizer that adds no check: the policy alone decides. For the host's own requests.
+/// No gate: the policy alone decides. For the host's own requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PolicyAlone;
 

@@ -1,4 +1,4 @@
-//! A complete exchange: redirects followed, the body decompressed and read completely. For the host's own requests.
+//! A whole exchange: redirects followed, the body unpacked and in one piece. For what the host itself fetches.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::error::{Error, Stage};
 use crate::redirect;
 use crate::upload::Upload;
 
-/// A response, whatever its status.
+/// An answer, whatever its status.
 #[derive(Clone)]
 pub struct Fetched {
     /// Its status.
     pub status: StatusCode,
-    /// Its headers, as received.
+    /// Its headers, as they came.
     pub headers: HeaderMap,
-    /// Its body, decompressed.
+    /// Its body, unpacked.
     pub body: Bytes,
-    /// The trailers after the body.
+    /// What came after the body.
     pub trailers: Option<HeaderMap>,
-    /// The URL it came from, after all redirects.
+    /// Where it came from, after all redirects.
     pub target: Target,
-    /// The number of redirects followed.
+    /// How many redirects there were.
     pub redirects: usize,
 }
 
@@ -46,15 +46,14 @@ impl fmt::Debug for Fetched {
 }
 
 impl Client {
-    /// Fetches a URL.
+    /// Gets what is at a URL.
     pub async fn get(&self, url: &str) -> Result<Fetched, Error> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = crate::uri(url)?;
         self.fetch(request).await
     }
 
-    /// Sends a request, follows redirects, each checked and authorized like the first request, and returns the whole
-    /// response.
+    /// Sends a request, follows redirects, each judged and authorised like the first, and gives the whole answer.
     pub async fn fetch(&self, request: Request<Bytes>) -> Result<Fetched, Error> {
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
@@ -102,7 +101,7 @@ impl Client {
         Err(Error::TooManyRedirects(self.limits().redirects))
     }
 
-    /// Sends one hop and returns the time that it took, without the time waiting for an approval.
+    /// One hop, and how long the machine was at it.
     async fn timed(
         &self,
         hop: Hop,
@@ -120,14 +119,14 @@ impl Client {
         Ok((sent, spent))
     }
 
-    /// Reads the whole body of a response.
+    /// The whole body of an answer.
     async fn whole(
         &self,
         mut body: Body,
         headers: &HeaderMap,
     ) -> Result<(Bytes, Option<HeaderMap>), Error> {
         let limit = self.limits().body_bytes;
-        // A body that announces too large a size is not read at all.
+        // What is too large is not even begun.
         if body.size_hint().lower() > limit {
             return Err(Error::TooLarge {
                 what: "the answer's body",
@@ -148,7 +147,7 @@ impl Client {
 }
 
 impl Body {
-    /// Returns the rest of the time.
+    /// How much of the time is left.
     pub(crate) fn left(&self) -> Duration {
         self.deadline().saturating_duration_since(Instant::now())
     }

@@ -1,9 +1,9 @@
-//! Source code that runs in WebAssembly: the languages of `run_code`, each with the engine that runs it.
+//! Code that comes as text and runs in WebAssembly: the languages of `run_code`, each with the engine that runs it.
 //!
-//! Python and bash are engines for whole programs. JavaScript runs on the script engine, as a script whose console is
+//! Python and bash are engines for whole programs. JavaScript runs on the engine of scripts, as a script whose console is
 //! its stdout.
 //!
-//! Out of scope: the choice of the sandbox, and the permission to run the code.
+//! Never here: which sandbox takes the code, and who may run it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use serde_json::json;
 
 use crate::compile::{self, Compiled, Fault};
 
-/// The file name of the code in messages.
+/// How messages call the code.
 const PLACE: &str = "main.js";
 
-/// The engine parts that the binary ships with.
+/// The parts of the engines that a program carries.
 #[derive(Debug, Clone, Copy)]
 pub struct Engines {
-    /// Parts of the script engine.
+    /// Of scripts.
     pub javascript: EngineParts,
-    /// Parts of the Python engine.
+    /// Of Python.
     pub python: ProgramParts,
-    /// Parts of the bash engine.
+    /// Of bash.
     pub bash: ProgramParts,
 }
 
-/// The engines of all languages, each created on first use.
+/// The engines of all languages. None of them is there before it is needed.
 pub struct CodeEngines {
     pub(crate) python: Arc<ProgramEngine>,
     pub(crate) bash: Arc<ProgramEngine>,
@@ -42,7 +42,7 @@ pub struct CodeEngines {
 }
 
 impl CodeEngines {
-    /// Creates the engines from their parts.
+    /// Engines of these parts.
     pub fn new(host: Arc<WasmHost>, engines: Engines) -> Arc<Self> {
         let python = ProgramEngine::new(Arc::clone(&host), engines.python);
         let shell =
@@ -55,12 +55,12 @@ impl CodeEngines {
         })
     }
 
-    /// Returns the script engine.
+    /// The engine of scripts.
     pub(crate) fn scripts(&self) -> &Arc<ScriptEngine> {
         &self.javascript
     }
 
-    /// Prepares the engine of a language, so that the first call does not wait for it.
+    /// Makes the engine of a language ready, so that the first call does not wait for that.
     pub async fn prepare(&self, language: Language) -> Result<(), HostError> {
         match language {
             Language::Python => self.python.prepare().await,
@@ -69,7 +69,7 @@ impl CodeEngines {
         }
     }
 
-    /// Rejects a working directory that does not exist: the code would start elsewhere.
+    /// Refuses a folder that is not there: the code would start somewhere else.
     fn is_there(&self, snippet: &Snippet) -> Result<(), ToolError> {
         let Some(directory) = &snippet.directory else {
             return Ok(());
@@ -84,7 +84,7 @@ impl CodeEngines {
             Ok(folder) if folder.is_dir() && folder.starts_with(&root) => Ok(()),
             _ => {
                 let directory = text::visible(directory);
-                let message = format!("`workdir`: `{directory}` is not a directory in the workspace");
+                let message = format!("`workdir`: `{directory}` is no folder of the workspace");
                 Err(ToolError::new(Code::InvalidInput, message))
             }
         }
@@ -140,14 +140,14 @@ impl Engine for CodeEngines {
     fn lacks(&self, language: Language) -> &'static str {
         match language {
             Language::Python => {
-                "only the standard library, no packages (without curses, ensurepip, fcntl, grp, idlelib, lzma, mmap, \
+                "no packages but the standard library (without curses, ensurepip, fcntl, grp, idlelib, lzma, mmap, \
                  multiprocessing, pty, pwd, readline, resource, ssl, syslog, termios, tkinter, tty, turtle, turtledemo and \
                  venv; bz2 and ctypes can be imported and fail when used), no processes or sockets, threads run one after \
                  the other, sqlite3 without WAL and with a file locked for one connection at a time, errno has the numbers \
                  of WASI"
             }
             Language::Bash => {
-                "only the built-in commands (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"
+                "only the commands that are built in (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"
             }
             Language::Javascript => {
                 "Node's assert, buffer, crypto (hashes, HMAC, random), events, fs, os, path, process, querystring, readline, \
@@ -186,7 +186,7 @@ impl Engine for CodeEngines {
                 ..Program::default()
             };
             let (done, session) = match &snippet.session {
-                // Only Python has sessions: the request was checked for that.
+                // The request takes a session of no other language.
                 Some(name) => engine.in_session(call, name, program, &self.state).await,
                 None => (engine.run(call, program, &self.state).await, None),
             };
@@ -199,28 +199,28 @@ impl Engine for CodeEngines {
     }
 }
 
-/// Compiles a program within the deadline of its call, on a blocking thread so that it delays no other task.
+/// Compiles a program in the time of its call, where it holds nobody else up.
 async fn compiled(call: &Approved, code: &str) -> Result<Result<Compiled, Fault>, ToolError> {
     let code = code.to_owned();
     let work = std::pin::pin!(tokio::task::spawn_blocking(move || {
-        // The first fault is the one at which the engine would stop.
+        // The first fault is the one that the engine would stop at.
         compile::program(&code).map_err(|mut faults| faults.swap_remove(0))
     }));
     match call.deadline().bound(work).await {
         Ok(Ok(compiled)) => Ok(compiled),
         Ok(Err(error)) => {
-            let message = format!("the code could not be compiled: {error}");
+            let message = format!("the code was not compiled: {error}");
             Err(ToolError::new(Code::Internal, message))
         }
         Err(_) => {
             let millis = call.limits().wall.as_millis();
-            let message = format!("compilation exceeded its time limit of {millis} ms (limits.timeMs)");
+            let message = format!("compiling was stopped after {millis} ms (limits.timeMs)");
             Err(ToolError::new(Code::Timeout, message))
         }
     }
 }
 
-/// The result for code that does not compile, in the form in which an interpreter would report it.
+/// What came of code that nothing can run: what an interpreter would make of it.
 fn faulty(message: &str) -> Done {
     let said = Captured {
         bytes: message.as_bytes().to_vec(),

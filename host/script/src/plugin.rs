@@ -1,11 +1,10 @@
-//! Plugins in TypeScript: a module that exports tools, built into a component that any host of the WIT contract can
-//! run.
+//! Plugins in TypeScript: a module that exports tools, made into a component that any host of the contract takes.
 //!
-//! The code is compiled here; imports are bundled by the person's own bundler. The module first runs on the script
-//! engine without access to anything and describes its tools: so their schemas are those that its libraries generate.
-//! The needs of the tools then determine what the component imports.
+//! The code is compiled here; what it imports, a bundler of the person's brings along. It runs on the engine of scripts
+//! first, where nothing is in its reach, and says what its tools are: so their schemas are those that its libraries make
+//! of them. What the tools need then decides what the component imports.
 //!
-//! Out of scope: installing plugins, and printing.
+//! Never here: where plugins are put, and what is printed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,43 +25,43 @@ use bundle::Bundled;
 use examined::{About, Examined};
 use places::Places;
 
-/// JavaScript function that finds the tools of a module.
+/// What finds the tools of a module: a function in JavaScript.
 const EXAMINE: &str = include_str!("plugin/examine.js");
 
-/// Maximum size of a bundle in bytes: larger plugins slow down each of their calls.
+/// The longest bundle, in bytes: what a plugin of that size costs is felt at each of its calls.
 const LONGEST: usize = 8 << 20;
 
-/// Source of a plugin module, with the plugin's metadata.
+/// A module, and what the plugin says of itself.
 #[derive(Debug, Clone)]
 pub struct PluginSource {
-    /// Path of the file.
+    /// The file.
     pub path: PathBuf,
-    /// Name of the file in messages.
+    /// How messages call it.
     pub place: String,
-    /// Content of the file.
+    /// What is in it.
     pub text: String,
-    /// True if it is TypeScript.
+    /// Whether it is TypeScript.
     pub typed: bool,
-    /// Name of the plugin.
+    /// The name of the plugin.
     pub name: String,
-    /// Version of the plugin.
+    /// Its version.
     pub version: String,
-    /// Description of the plugin.
+    /// What it is for.
     pub description: Option<String>,
 }
 
-/// A plugin that was built.
+/// A plugin that was made.
 #[derive(Debug)]
 pub struct BuiltPlugin {
     /// The component.
     pub component: Vec<u8>,
-    /// Its tools: the names in a call, and the names in the module.
+    /// Its tools, by their names in a call, and what the module calls them.
     pub tools: Vec<(String, String)>,
-    /// The bundler that was used, if the module imports anything.
+    /// What brought along what the module imports, if it imports anything.
     pub bundler: Option<PathBuf>,
 }
 
-/// Builds a plugin of a module. The errors are all the faults that can be detected in one pass, at least one.
+/// Makes a plugin of a module. The errors are all the faults that are seen at once, at least one.
 pub async fn build(
     engine: &ScriptEngine,
     parts: PluginParts,
@@ -84,7 +83,7 @@ pub async fn build(
     if code.len() > LONGEST {
         let (is, most) = (text::bytes(code.len() as u64), text::bytes(LONGEST as u64));
         let message = format!(
-            "{}: the plugin with its imports has {is} of code: the limit is {most}",
+            "{}: with what it imports the plugin has {is} of code; {most} are the most",
             source.place
         );
         return Err(vec![ToolError::new(Code::LimitExceeded, message)]);
@@ -102,7 +101,7 @@ pub async fn build(
     })
 }
 
-/// Runs the module to obtain the descriptions of its tools.
+/// Runs the module, and has it say what its tools are.
 async fn examine(
     engine: &ScriptEngine,
     source: &PluginSource,
@@ -114,7 +113,7 @@ async fn examine(
         .iter()
         .filter_map(|(name, export)| Some((name, export.doc.as_ref()?)))
         .collect();
-    // The code begins on the first line, as its source map expects.
+    // The code begins in the first line, where the map of its places has it.
     let script = format!(
         "(function () {{ const make = {code};\n{EXAMINE}\nreturn {{ execute: () => examine(make, {}) }};\n}})",
         json!(docs)
@@ -123,14 +122,14 @@ async fn examine(
     let told = told.map_err(|error| vec![placed(source, places, error)])?;
     serde_json::from_str(&told).map_err(|error| {
         let message = format!(
-            "{}: the module has changed its JavaScript environment: {error}",
+            "{}: the module has changed what it runs on: {error}",
             source.place
         );
         vec![ToolError::new(Code::ExecutionError, message)]
     })
 }
 
-/// Maps a run-time failure of the module to its position in the source.
+/// A failure of the module while it ran, with its place.
 fn placed(source: &PluginSource, places: &Places, mut error: ToolError) -> ToolError {
     let stack = error
         .details
@@ -143,13 +142,13 @@ fn placed(source: &PluginSource, places: &Places, mut error: ToolError) -> ToolE
         let place = frame.rsplit('(').next().unwrap_or(frame);
         place.trim_end_matches(')').to_owned()
     });
-    // Stacks name the module by its file name, messages by its display name.
+    // The module itself is called as messages call it.
     let place = match place.as_deref().and_then(|place| place.strip_prefix(own)) {
         Some(numbers) => format!("{}{numbers}", source.place),
         None => place.unwrap_or_else(|| source.place.clone()),
     };
     let message = error.message;
-    error.message = format!("{place}: the module fails to load: {message}");
+    error.message = format!("{place}: the module fails when it is loaded: {message}");
     error.details = None;
     error
 }
@@ -159,7 +158,7 @@ fn faulty(place: &str, fault: &Fault) -> ToolError {
     ToolError::new(fault.code, text::visible(&message))
 }
 
-/// Returns the fault of an export.
+/// A fault of an export.
 fn wrong(place: &str, export: Option<&Exported>, message: &str) -> ToolError {
     let at = export.map_or_else(String::new, |export| {
         format!("{}:{}:", export.line, export.column)

@@ -1,33 +1,33 @@
-//! The known counts, as a text of one line each, sorted: a lookup is a binary search, and the rest is not even parsed.
-//! Invalid lines are ignored.
+//! The counts that are known, as a text of one line each, sorted: what is looked up is looked for, and the rest is not
+//! even read. A line that is none is as if it were not there.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-/// The key of a count.
+/// What a count is kept under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key([u8; KEY]);
 
-/// Length of the stored hash in bytes: enough to make collisions infeasible.
+/// Bytes of a hash that are kept: nobody finds two texts that share as many.
 const KEY: usize = 16;
 
-/// Digits of a count: no prompt has more tokens than that.
+/// Digits of a count: more tokens than that fit into no prompt.
 const DIGITS: usize = 8;
 const MOST: u32 = 99_999_999;
 
-/// Length of a line: the key in hex, a blank, the count with leading zeros, a newline.
+/// A line: the key in hex, a blank, the count with zeros before it, the end.
 const LINE: usize = 2 * KEY + 1 + DIGITS + 1;
 
-/// Maximum number of stored lines. Beyond that, the older ones are dropped: they are counted again when needed.
+/// Lines that are kept, at most. Beyond that, the ones from before go: they are counted again where they are needed.
 const LINES_MOST: usize = 20_000;
 
 impl Key {
-    /// Returns the key of a text that is determined by exactly these parts.
+    /// The key of what follows from these parts, and from nothing else.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
-            // Includes the lengths, so that no two lists of parts hash the same text.
+            // With their lengths, so that no two lists of parts are one text.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -47,7 +47,7 @@ impl Key {
     }
 }
 
-/// Counts by key.
+/// Counts by their keys.
 #[derive(Debug, Default)]
 pub struct Book {
     old: String,
@@ -55,7 +55,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// Parses the stored text. Invalid text counts as empty.
+    /// The book that was written as this text. What is no book has nothing in it.
     pub fn read(text: String) -> Self {
         let whole = text.len().is_multiple_of(LINE) && text.is_ascii();
         Self {
@@ -64,7 +64,7 @@ impl Book {
         }
     }
 
-    /// Returns the count for this key, if it is known.
+    /// The count under this key, if it is known.
     pub fn get(&self, key: Key) -> Option<u32> {
         if let Some(count) = self.new.get(&key) {
             return Some(*count);
@@ -77,12 +77,12 @@ impl Book {
         read(&lines[at])
     }
 
-    /// Adds a count.
+    /// Puts a count into the book.
     pub fn put(&mut self, key: Key, count: u32) {
         self.new.insert(key, count.min(MOST));
     }
 
-    /// Returns the text to store, if it has changed.
+    /// The text to write, if there is anything new in it.
     pub fn text(&self) -> Option<String> {
         if self.new.is_empty() {
             return None;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_returns_stored_counts() {
+    fn what_is_written_is_read() {
         let mut book = Book::default();
         assert_eq!((book.text(), book.get(key(1))), (None, None));
         for number in 0..100 {
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn key_separates_its_parts() {
+    fn parts_are_not_run_together() {
         assert_ne!(Key::of(["ab", "c"]), Key::of(["a", "bc"]));
         assert_ne!(Key::of(["a", ""]), Key::of(["a"]));
         assert_eq!(Key::of(["a", "b"]), Key::of(["a", "b"]));
     }
 
     #[test]
-    fn cache_ignores_and_replaces_invalid_text() {
+    fn what_is_no_book_knows_nothing_and_is_replaced() {
         let mut good = Book::default();
         good.put(key(1), 5);
         let good = good.text().unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_is_limited_in_size() {
+    fn it_does_not_grow_without_end() {
         let mut book = Book::default();
         for number in 0..LINES_MOST as u32 {
             book.put(key(number), 1);

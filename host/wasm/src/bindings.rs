@@ -1,4 +1,4 @@
-//! The WIT contract of `wit/` as Rust. Generated code only.
+//! The contract of `wit/` as Rust. Nothing is written by hand here.
 
 mod generated {
     wasmtime::component::bindgen!({

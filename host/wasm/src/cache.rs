@@ -1,7 +1,8 @@
-//! Files in the user's cache folder: compiled code, and descriptions of components.
+//! Files in the user's cache folder: compiled code, and what was learnt about a component.
 //!
-//! The name of an entry is the hash of its input. The entry carries a hash of its name and content, and is used only
-//! if folder and file belong to this user alone and the hash matches. Any other entry is ignored.
+//! An entry is named by what it was made from, carries the hash of its name and content, and is used only if
+//! folder and file belong to this user alone and the hash holds. Anything else is as if it were not
+//! there.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -24,38 +25,38 @@ const MAGIC: &[u8; 8] = b"mimir\0c\x02";
 /// Magic and hash.
 const HEADER: usize = MAGIC.len() + 32;
 
-/// A folder that only this user can write to, or no folder.
+/// A folder that only this user can write to, or none.
 #[derive(Debug)]
 pub struct Cache {
     folder: Option<PathBuf>,
-    /// True once a warning was logged that it cannot be used.
+    /// Whether somebody was told that it cannot be used.
     told: AtomicBool,
     counts: Counts,
 }
 
-/// State of the cache, for `doctor`.
+/// What `doctor` says about the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheState {
-    /// Nothing is cached.
+    /// Nothing is kept.
     Off,
-    /// The folder does not exist yet; the first entry creates it.
+    /// It is not there yet; the first entry makes it.
     Absent,
     /// It can be used.
     Good {
-        /// Number of entries.
+        /// How many entries.
         entries: u64,
-        /// Size in bytes.
+        /// How many bytes.
         bytes: u64,
     },
     /// It is not used.
     Bad {
-        /// The reason.
+        /// Why.
         why: String,
     },
 }
 
 impl Cache {
-    /// Creates a cache in `folder`, or one that stores nothing.
+    /// A cache in `folder`, or one that keeps nothing.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self {
             folder,
@@ -64,17 +65,17 @@ impl Cache {
         }
     }
 
-    /// Returns its folder.
+    /// Where it is.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Returns the counters of hits and misses.
+    /// Where it is counted what was there.
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Returns its state and size.
+    /// Its state and size.
     pub fn state(&self) -> CacheState {
         let Some(folder) = &self.folder else {
             return CacheState::Off;
@@ -83,7 +84,7 @@ impl Cache {
             why: error.to_string(),
         };
         if folder.symlink_metadata().is_err() {
-            // The first entry creates it, in the nearest existing ancestor.
+            // The first entry makes it, in the nearest folder that is there.
             let mut above = folder.ancestors().skip(1);
             let above = above.find(|folder| folder.symlink_metadata().is_ok());
             return match above.map_or(Ok(()), private::check_writable) {
@@ -101,7 +102,7 @@ impl Cache {
             if folder.symlink_metadata().is_err() {
                 continue;
             }
-            // Each subfolder is checked before an entry of it is used.
+            // Each is checked before an entry of it is used.
             if let Err(error) = private::check_folder(&folder) {
                 return CacheState::Bad {
                     why: format!("{}: {error}", folder.display()),
@@ -118,14 +119,14 @@ impl Cache {
         CacheState::Good { entries, bytes }
     }
 
-    /// Returns the content of an entry if it is intact and can only have been written by this user.
+    /// The content of an entry, if there is a whole one that only this user can have written.
     pub(crate) fn get(&self, kind: Kind, key: &str) -> Option<Bytes> {
         let folder = self.folder.as_ref()?;
         match read(folder, &folder.join(kind.folder()), key) {
             Ok(content) => content,
             Err(error) => {
                 if error.kind() == io::ErrorKind::InvalidData {
-                    tracing::warn!(%error, key, "ignoring a cache entry; it will be replaced");
+                    tracing::warn!(%error, key, "a cache entry is not used and made anew");
                 } else {
                     self.useless(folder, &error);
                 }
@@ -134,7 +135,7 @@ impl Cache {
         }
     }
 
-    /// Stores an entry. A cache that cannot be written to only costs time.
+    /// Keeps an entry. A cache that cannot be written costs time and nothing else.
     pub(crate) fn put(&self, kind: Kind, key: &str, content: &[u8]) {
         let Some(folder) = &self.folder else {
             return;
@@ -144,29 +145,29 @@ impl Cache {
         }
     }
 
-    /// Warns once that the cache cannot be used: a fault of one entry applies to the others, too.
+    /// Says once that the cache is of no use: what is wrong with one entry is wrong with the others too.
     fn useless(&self, folder: &Path, error: &io::Error) {
         if self.told.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%error, "cannot use the cache");
+            tracing::debug!(%error, "the cache cannot be used");
             return;
         }
         let folder = folder.display();
         tracing::warn!(
-            "the cache {folder} cannot be used ({error}), so tools are compiled each time; set MIMIR_CACHE_DIR to another folder"
+            "the cache {folder} cannot be used ({error}), so tools are compiled again each time; MIMIR_CACHE_DIR names another folder"
         );
     }
 }
 
-/// The content of an entry.
+/// What an entry holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Machine code.
     Compiled,
-    /// Seal of a file of machine code.
+    /// What is known of a file of machine code.
     Seal,
-    /// Description of one component.
+    /// What one component says of itself.
     Description,
-    /// Index of one folder of tools.
+    /// What is in one folder of tools.
     Folder,
 }
 
@@ -183,7 +184,7 @@ impl Kind {
     }
 }
 
-/// Returns the hash that an entry carries. It covers the name: an entry under another name is not valid.
+/// The hash that an entry carries. The name is part of it: an entry under another name is foreign.
 fn seal(key: &str, content: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update((key.len() as u64).to_le_bytes());
@@ -195,7 +196,7 @@ fn seal(key: &str, content: &[u8]) -> [u8; 32] {
 fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Bytes>> {
     use io::ErrorKind::{NotADirectory, NotFound};
     let mut file = match private::open(&folder.join(key)) {
-        // An obstacle in the path is reported when an entry is stored.
+        // What is in the way of the folder is found when something is to be kept.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
         other => other?,
     };
@@ -221,7 +222,7 @@ fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()>
     })
 }
 
-/// Writes a file atomically.
+/// Writes a file that is there as a whole or not at all.
 fn write_to(
     top: &Path,
     folder: &Path,
@@ -240,7 +241,7 @@ fn write_to(
         fs::rename(&temporary, folder.join(key))
     })();
     if written.is_err() {
-        // The first error is the one to report.
+        // The first error is the one to tell.
         fs::remove_file(&temporary).ok();
     }
     written

@@ -1,4 +1,4 @@
-//! Clock of a host that runs on tokio.
+//! The time of a host that runs on tokio.
 
 use std::time::{Instant, SystemTime};
 

@@ -1,4 +1,4 @@
-//! State of one call's store: everything that the guest can reach.
+//! What the host keeps for one call: everything that the guest could reach.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,11 +25,11 @@ use crate::pipes::{Capture, Lines, Pipe};
 use crate::program::{Asks, Sink};
 use crate::script::{Compiler, Loaded};
 
-/// Maximum number of handles of all kinds in one call: files, streams, pollables. Far more than an honest guest has,
-/// far less than would burden the host.
+/// Handles of all kinds that one call may hold: files, streams, pollables. Far more than an honest
+/// guest has, far less than would hurt the host.
 const MOST_HANDLES: usize = 10_000;
 
-/// Maximum number of progress reports passed on from one call; a client redraws at each.
+/// Progress reports passed on of one call; a client redraws at each.
 const MOST_REPORTS: u32 = 10_000;
 
 /// The state of one call's store.
@@ -44,66 +44,65 @@ pub(crate) struct Guest {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) nested: Option<Nested>,
     pub(crate) commands: Option<Effects>,
-    /// Its access to the language model, if granted.
+    /// Its way to the language model, if it was granted that.
     pub(crate) model: Option<Effects>,
-    /// Its plugin's storage between calls.
+    /// What its plugin keeps between calls.
     pub(crate) storage: Option<Storage>,
     /// The values of `wasi:config/store`.
     pub(crate) config: Vec<(String, String)>,
-    /// The last failure of a command or of another tool that the guest received.
+    /// The last failure of a command or of another tool that it was told.
     told: Option<ToolError>,
     pub(crate) reports: u32,
-    /// The setting that limits the data that it hands over at once.
+    /// The setting that bounds what it hands over at once.
     pub(crate) handed_over: &'static str,
-    /// Maximum size of its result in bytes.
+    /// Bytes that its result may have.
     pub(crate) most_output: usize,
-    /// Time of its last yield in a host call.
+    /// When it last let others run, as far as host calls go.
     pub(crate) gave_way: Instant,
     stdout: Option<Lines>,
     stderr: Lines,
-    /// A program's access to the host; `None` for other guests.
+    /// What a program may ask; nothing else has any.
     pub(crate) asks: Option<Asks>,
-    /// Destination of the console of a script that is a program; a tool's console goes to the log.
+    /// Where the console of a script goes that is a program; that of a tool goes to the log.
     pub(crate) console: Option<Sink>,
-    /// Compiler for code that a JavaScript program loads while it runs.
+    /// What compiles code that a program in JavaScript comes by while it runs.
     pub(crate) compiler: Option<Compiler>,
     /// The code that such a program has loaded.
     pub(crate) loaded: Vec<Loaded>,
-    /// A hash in progress.
+    /// A hash that is under way.
     pub(crate) hash: Option<ring::digest::Context>,
 }
 
-/// Options for starting a guest.
+/// How a guest is started.
 pub(crate) struct Start {
     /// The files that it can reach.
     pub fs: GuardedFs,
-    /// Its limits.
+    /// Its bounds.
     pub limits: Limits,
-    /// The observer of the call.
+    /// Who watches.
     pub observer: Arc<dyn Observer>,
-    /// Its access to other tools.
+    /// Its way to other tools.
     pub nested: Option<Nested>,
-    /// Its access to the network.
+    /// Its way to the network.
     pub network: Network,
-    /// Its access to commands.
+    /// Its way to commands.
     pub commands: Option<Effects>,
-    /// Its access to the language model.
+    /// Its way to the language model.
     pub model: Option<Effects>,
-    /// Its plugin's storage between calls.
+    /// What its plugin keeps between calls.
     pub storage: Option<Storage>,
     /// Settings that it may see.
     pub variables: Vec<(String, String)>,
     /// The values of `wasi:config/store`.
     pub config: Vec<(String, String)>,
-    /// argv and streams of a command; `None` for a toolset.
+    /// argv and streams of a command; a toolset has none.
     pub command: Option<Command>,
-    /// A program's access to the host.
+    /// What a program may ask.
     pub asks: Option<Asks>,
 }
 
 impl Start {
-    /// Returns the options for a component that the host itself queries: it sees these files, and reaches nothing
-    /// else.
+    /// For a component that is asked something by the host itself: it sees these files, and reaches nothing.
     pub(crate) fn alone(fs: GuardedFs, limits: Limits) -> Self {
         Self {
             fs,
@@ -122,14 +121,14 @@ impl Start {
     }
 }
 
-/// The input of a program.
+/// What a program is given.
 pub(crate) struct Command {
     pub argv: Vec<String>,
     pub stdin: Vec<u8>,
     pub streams: Streams,
 }
 
-/// Destinations of a program's output.
+/// Where what a program writes ends up.
 pub(crate) enum Streams {
     /// stdout is the result, stderr goes to the log.
     Command(Capture),
@@ -173,7 +172,7 @@ impl Guest {
         }
         let mut config = start.config;
         for (_, value) in &mut config {
-            // Sent in place of the placeholder, and only to hosts that the user has allowed.
+            // It is sent in place of the placeholder, and only where a person has said.
             if let Some(secret) = value.strip_prefix(SECRET_VALUE) {
                 let mut all = start.network.placeholders();
                 let found = all.find(|(name, _)| *name == secret);
@@ -211,7 +210,7 @@ impl Guest {
         }
     }
 
-    /// Converts the error that ended a stream.
+    /// What a stream ended with.
     pub(crate) fn stream_error(
         &self,
         error: &Resource<wasmtime::Error>,
@@ -219,7 +218,7 @@ impl Guest {
         Ok(self.table.get(error)?)
     }
 
-    /// Converts a result of the host into the guest's types.
+    /// What the host did for the guest, in the guest's terms.
     pub(crate) fn hand_on<T>(&mut self, done: Result<T, ToolError>) -> Result<T, types::Error> {
         done.map_err(|error| {
             let told = convert::error_to_guest(&error);
@@ -228,20 +227,20 @@ impl Guest {
         })
     }
 
-    /// Returns the original failure if the guest's own error repeats its message.
+    /// The failure behind a guest's own, if it repeats what it was told.
     pub(crate) fn behind(&self, error: &ToolError) -> Option<&ToolError> {
         let told = self.told.as_ref()?;
         error.message.contains(&told.message).then_some(told)
     }
 
-    /// Replaces the observer.
+    /// Tells another one from now on.
     pub(crate) fn watch(&mut self, observer: Arc<dyn Observer>) {
         self.logs.watch(Arc::clone(&observer));
         self.observer = observer;
         self.reports = MOST_REPORTS;
     }
 
-    /// Flushes the guest's remaining output.
+    /// Passes on the last words of the guest.
     pub(crate) fn close(&self) {
         if let Some(stdout) = &self.stdout {
             stdout.flush();

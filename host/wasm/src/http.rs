@@ -1,8 +1,7 @@
-//! `wasi:http` for guests: each outgoing request goes through [`mimir_net`] after the call's effect gate has allowed
-//! it.
+//! `wasi:http` for guests: each outgoing request goes through [`mimir_net`], after the call's effect gate has said yes.
 //!
-//! This module forwards requests and converts their results for the guest. [`Effects`](mimir_core::pipeline::Effects)
-//! decides which requests are allowed; nothing here extends that.
+//! Here a request is carried and its end is told in the guest's terms. What may be sent is said by
+//! [`Effects`](mimir_core::pipeline::Effects), and nothing here adds to it.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,13 +30,14 @@ use clients::{Link, limits};
 use secrets::Secrets;
 use upload::Upload;
 
-/// Redirects followed for guests that do not follow them themselves, as the built-in `web_fetch` does.
+/// Redirects that are followed for who does not follow them itself, as the built-in `web_fetch` does.
 const REDIRECTS: usize = 5;
 
-/// Maximum compression ratio of a body. Text compresses to a tenth at best, hostile data to a thousandth.
+/// How many times its size a packed body may unpack to. Text packs to a tenth at best, what is made to harm to a
+/// thousandth.
 const RATIO: u64 = 100;
 
-/// The network access of one call.
+/// The way of one call to the network.
 pub(crate) struct Network(Option<Way>);
 
 #[derive(Clone)]
@@ -50,27 +50,27 @@ struct Way {
     failure: Failure,
 }
 
-/// The result of the last request, with the host's message: the guest gets a code.
+/// How the last request went, in the host's words: the guest gets a code.
 #[derive(Clone, Default)]
 struct Failure(Arc<Mutex<Last>>);
 
 #[derive(Default)]
 enum Last {
-    /// No request was sent.
+    /// There was none.
     #[default]
     None,
-    /// It has a response.
+    /// It has an answer.
     Answered,
     Failed(ToolError),
 }
 
 impl Failure {
-    /// Clears the failure after a successful request: an earlier failure is not the cause of a later error.
+    /// A request went well: what failed before is no cause of what fails later.
     fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Last::Answered;
     }
 
-    /// Stores the cause and converts it for the guest.
+    /// Notes the cause and says it in the guest's terms.
     fn note(&self, error: Error, time: Duration) -> Code {
         let code = codes::of(&error);
         let cause = told(error, time);
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// Returns the failure for the user, for a request with this time limit from the settings.
+/// The failure as people read it, of a request that the settings give so much time.
 fn told(error: Error, time: Duration) -> ToolError {
     let setting = setting(&error, time);
     let mut cause = ToolError::from(error);
@@ -89,10 +89,10 @@ fn told(error: Error, time: Duration) -> ToolError {
     cause
 }
 
-/// Returns the setting that defines a limit, as named in messages.
+/// The setting behind a bound, as messages name it.
 fn setting(error: &Error, time: Duration) -> Option<&'static str> {
     match error {
-        // A shorter time was set by the tool itself, or by its caller.
+        // What is shorter is the tool's own, or that of its caller.
         Error::Timeout { after, .. } if *after == time => Some("limits.httpTimeMs"),
         Error::TooLarge { what, .. } if what.ends_with("body") => Some("limits.httpBodyBytes"),
         _ => None,
@@ -100,12 +100,12 @@ fn setting(error: &Error, time: Duration) -> Option<&'static str> {
 }
 
 impl Network {
-    /// Returns a network that refuses every request.
+    /// None: every request is refused.
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    /// Returns the network access of this call.
+    /// The way that this call has.
     pub(crate) fn of(clients: Arc<Clients>, host: Arc<WasmHost>, call: &Approved) -> Self {
         Self(Some(Way {
             effects: call.effects(),
@@ -117,13 +117,13 @@ impl Network {
         }))
     }
 
-    /// Returns the placeholders that the guest gets for its secrets, by name.
+    /// What the guest gets in place of its secrets, by their names.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let effects = self.0.iter().map(|way| &way.effects);
         effects.flat_map(Effects::placeholders)
     }
 
-    /// Performs a whole exchange, for a guest that does not use `wasi:http`.
+    /// A whole exchange, for a guest that does not speak `wasi:http`.
     pub(crate) async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, ToolError> {
         let Some(way) = &self.0 else {
             let message = "the tool was not granted the network";
@@ -133,7 +133,7 @@ impl Network {
         fetched.map_err(|error| told(error, way.limits.whole))
     }
 
-    /// Returns the failure of the call's last request, if it failed.
+    /// Why the last request of the call failed, if one did.
     pub(crate) fn failure(&self) -> Option<ToolError> {
         let failure = &self.0.as_ref()?.failure;
         match &*failure.0.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -142,8 +142,8 @@ impl Network {
         }
     }
 
-    /// Returns true if the call has received a response that may take longer than the tool is willing to wait: then
-    /// the tool may report a timeout of its own.
+    /// Whether the call has an answer of which it may take more time than it wants to give: then that its time has run
+    /// out is its own to say.
     pub(crate) fn answered(&self) -> bool {
         self.0.as_ref().is_some_and(|way| {
             let last = way.failure.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +156,7 @@ type Io = Box<dyn Future<Output = Result<(), Code>> + Send>;
 type Sent = (http::Response<WasiBody>, Io);
 
 impl WasiHttpHooks for Network {
-    /// The client sets it from the real target of the request.
+    /// The client sets it, from where the request really goes.
     fn set_host_header(&mut self) -> bool {
         false
     }
@@ -200,7 +200,7 @@ impl Way {
         answer::of(&self, limits, link, &method, answer).await
     }
 
-    /// Returns a client that calls the effect gate of the call for each request.
+    /// A client that asks the gate of the call about each request.
     fn client(&self, uri: &http::Uri, headers: &http::HeaderMap) -> (mimir_net::Client, Link) {
         let reach = self.effects.reach();
         let target = Target::parse(&uri.to_string());
@@ -221,7 +221,7 @@ impl Way {
         (client, link)
     }
 
-    /// Performs a whole exchange, with its redirects, each checked like the first request.
+    /// A whole exchange, with its redirects, each judged like the first.
     async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, Error> {
         let (method, url) = (request.method().clone(), request.uri().to_string());
         let mut secrets = self.effects.upload();
@@ -244,7 +244,7 @@ impl Way {
     }
 }
 
-/// Passes each request to the effect gate of the call.
+/// Hands each request to the effect gate of the call.
 struct Gate {
     effects: Effects,
     link: Link,
@@ -272,7 +272,7 @@ impl Authorize for Gate {
             if let Some(secrets) = &self.secrets {
                 secrets.reveal(&self.effects, ask.target)?;
             }
-            // An approval may have taken an hour.
+            // A person may have thought for an hour.
             self.link.renew(&self.effects);
             Ok(match consent {
                 Consent::Listed => Permit::Listed,
@@ -281,7 +281,7 @@ impl Authorize for Gate {
         })
     }
 
-    /// Has the effect gate of the call explain the refusal, and records it.
+    /// Has the gate of the call say why, and puts it on record.
     fn refused<'a>(
         &'a self,
         target: &'a Target,

@@ -1,11 +1,11 @@
-//! Accounting of a call's resources, over all its memories, tables and instances.
+//! Counts what a call holds, over all its memories, tables and instances.
 
 use wasmtime::{ResourceLimiter, Result};
 
 use mimir_core::Limits;
 
-/// Limits the memory of one call. An allocation beyond a limit is refused to the guest, which usually traps then; the
-/// limit is stored, so that the caller learns the cause.
+/// Bounds the memory of one call. What goes over a bound is refused to the guest, which usually
+/// traps then; the bound that was hit is remembered, so that the caller hears the cause.
 pub(crate) struct Limiter {
     memory: u64,
     most_memory: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Limiter {
     hit: Option<&'static str>,
 }
 
-/// Maximum number of memories and tables of one call, whatever their size. Each takes a slot of the pool.
+/// Memories and tables that one call may have, however small. Each takes a slot of the pool.
 const MOST_MEMORIES: usize = 32;
 const MOST_TABLES: usize = 128;
 
@@ -33,12 +33,12 @@ impl Limiter {
         }
     }
 
-    /// Returns the peak memory use in bytes.
+    /// Most bytes of memory held at once.
     pub(crate) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Returns the limit that was hit, in the spelling of the settings.
+    /// Which bound was hit, in the spelling of the settings.
     pub(crate) fn hit(&self) -> Option<&'static str> {
         self.hit
     }
@@ -65,8 +65,7 @@ impl ResourceLimiter for Limiter {
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
-        // Nothing was allocated, although it was counted above. The sum may now be too high, which only tightens the
-        // limit.
+        // Nothing grew, whatever was said above. The sum may now be too high, which only tightens.
         Ok(())
     }
 
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growth_beyond_the_memory_maximum_is_not_counted() {
+    fn a_growth_beyond_the_memory_s_own_end_counts_for_nothing() {
         let mut limiter = Limiter::new(&Limits::default());
         let page = 64 << 10;
         assert!(limiter.memory_growing(0, page, Some(2 * page)).unwrap());

@@ -1,5 +1,5 @@
-//! Backoff for plugins that took too long or too much memory to compile, or too long to describe themselves: not every
-//! call and listing should wait for them again.
+//! Plugins that took too long or too much memory to be compiled, or too long to say what they are: remembered for a
+//! while, so that not every call and listing waits for them again.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,22 +10,23 @@ use crate::cache::{self, Cache};
 use crate::compile::CompileLimits;
 use crate::digest::Hash;
 
-/// Duration of the backoff: many listings, and still short enough that a merely busy machine recovers by itself.
+/// How long a plugin is left alone: many listings, and still short enough that what was only a busy
+/// machine heals by itself.
 const REST: Duration = Duration::from_secs(10 * 60);
 
-/// The step that took too long.
+/// What took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Compiling within these limits. With other limits it is tried at once.
+    /// Compiling it within these bounds. With others it is tried at once.
     Compile(CompileLimits),
     /// Its own description.
     Describe,
 }
 
-/// The stored note.
+/// What is kept.
 #[derive(Serialize, Deserialize)]
 struct Note {
-    /// End of the backoff, in seconds of the Unix epoch.
+    /// When it is asked again, in seconds of the Unix epoch.
     until: u64,
     reason: String,
     #[serde(default = "timeout")]
@@ -36,7 +37,7 @@ fn timeout() -> Code {
     Code::Timeout
 }
 
-/// Records that it was too slow.
+/// Remembers that it was too slow just now.
 pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, code: Code, reason: &str) {
     let note = Note {
         until: now().saturating_add(REST.as_secs()),
@@ -48,7 +49,7 @@ pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, code: Code, rea
     }
 }
 
-/// Returns the reason and the end of an active backoff, or `None` if there is none.
+/// Why it is not asked now, and when it will be; nothing if it may be asked.
 pub(crate) fn reason(cache: &Cache, digest: &Hash, kind: Kind) -> Option<(Code, String)> {
     let content = cache.get(cache::Kind::Description, &key(digest, kind))?;
     let note: Note = serde_json::from_slice(&content).ok()?;
@@ -57,7 +58,7 @@ pub(crate) fn reason(cache: &Cache, digest: &Hash, kind: Kind) -> Option<(Code, 
 
 fn shown(note: Note, kind: Kind, now: u64) -> Option<String> {
     let left = note.until.checked_sub(now).filter(|left| *left > 0)?;
-    // Later than any recorded end: the clock was set back.
+    // Further away than any note was ever made: the clock was set back.
     if left > REST.as_secs() {
         return None;
     }
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backoff_lasts_for_a_while() {
+    fn a_note_is_good_for_a_while() {
         let note = || Note {
             until: 10_000,
             reason: "too slow".to_owned(),

@@ -4,7 +4,6 @@
 //! `htmd` or by `plain`. Never here: anything about where the page came from, but for its address, which links count
 //! from.
 
-mod attributes;
 mod dom;
 mod plain;
 mod table;
@@ -15,7 +14,6 @@ use htmd::options::{BulletListMarker, Options};
 use htmd::{Element, HtmlToMarkdown};
 use url::Url;
 
-pub use attributes::check;
 use table::{Cells, Tables};
 
 /// What a reader gets of a page.

@@ -1,8 +1,7 @@
-//! File tests in `[`, `test` and `[[` that behave like bash.
+//! Tests of files answer as bash does, in `[`, `test` and `[[`.
 //!
 //! As published, the empty name is the current directory, so `[ -d "$DIR" ] && rm -rf "$DIR"/*` passes without a
-//! `DIR`, and `[[` knows only half of the tests: the others are always true, and it compares files by paths from the
-//! root.
+//! `DIR`, and `[[` knows half of the tests: the others are true of anything, and it compares files by paths from the root.
 
 use super::Edit;
 
@@ -14,7 +13,7 @@ pub const EDITS: &[Edit] = &[
     if p.is_absolute() {",
         1,
         "    if arg.is_empty() {
-        // No file has an empty name, and no file can be below this path.
+        // No file has the empty name, and none can be below this one.
         return PathBuf::from(\"/dev/null/-\");
     }
     let p = Path::new(arg);
@@ -51,7 +50,7 @@ pub const EDITS: &[Edit] = &[
         "src/builtins/test.rs",
         "/// Evaluate a unary test expression\n",
         1,
-        "/// Returns the result of `[[ op arg ]]` for an operator that tests a file or an option, otherwise `None`.
+        "/// The answer of `[[ op arg ]]` for an operator that looks at a file or an option, else nothing.
 pub(crate) async fn file_test(
     op: &str,
     arg: &str,
@@ -66,7 +65,7 @@ pub(crate) async fn file_test(
     Some(matches!(evaluate_unary(op, arg, &env).await, Ok(true)))
 }
 
-/// Returns the result of `[[ left op right ]]` for two files.
+/// The answer of `[[ left op right ]]` for two files.
 pub(crate) async fn compare_files(
     left: &str,
     op: &str,

@@ -16,7 +16,7 @@ hands.mkdir = ({ path }) => {
   let made = "";
   for (const part of relative(path).split("/")) {
     made += made === "" ? part : `/${part}`;
-    // A granted folder exists.
+    // What was granted is there.
     if (above === made || above.startsWith(`${made}/`)) continue;
     try {
       at(made, (folder, name) => folder.createDirectoryAt(name));

@@ -1,4 +1,4 @@
-// Storage between calls: values are JSON.
+// What is kept between calls: values are JSON.
 import * as shelf from "mimir:tool/storage@1.0.0";
 
 const keeping = {

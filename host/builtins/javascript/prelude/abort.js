@@ -1,4 +1,4 @@
-// Cancellation by AbortController.
+// What stops things before their end.
 class DOMException extends Error {
   #name;
   constructor(message = "", name = "Error") {

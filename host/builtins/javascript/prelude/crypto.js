@@ -1,4 +1,4 @@
-// Cryptographic random numbers, and clocks.
+// Numbers that nobody guesses, and clocks.
 const crypto = {
   getRandomValues(view) {
     if (!ArrayBuffer.isView(view) || view instanceof Float32Array || view instanceof Float64Array || view instanceof DataView) {
@@ -15,11 +15,11 @@ const crypto = {
     const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
     return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
   },
-  get subtle() { throw new DOMException("crypto.subtle is not available", "NotSupportedError"); },
+  get subtle() { throw new DOMException("crypto.subtle is not there", "NotSupportedError"); },
 };
 Object.defineProperty(crypto, Symbol.toStringTag, { value: "Crypto" });
 
-// The engine's own clock counts from the creation of its initial state.
+// The engine's own counts from when its state was made.
 const ticks = globalThis.performance;
 let zero;
 

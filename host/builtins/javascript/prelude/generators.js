@@ -1,4 +1,4 @@
-// Functions called by compiled async functions and async generators.
+// What the compiler makes of async functions and async generators calls these.
 function step(generator, resolve, reject, method, value) {
   let result;
   try {

@@ -1,4 +1,4 @@
-//! Events of a task for programs: a line of JSON for each event.
+//! A task as a program sees it: one line of JSON for each event.
 
 use std::io::{self, Write as _};
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use serde::Serialize;
 /// Prints events as lines of JSON on stdout.
 #[derive(Default)]
 pub struct Lines {
-    /// First write error: the reader is gone.
+    /// The first failure to print: nobody reads any more.
     broken: Mutex<Option<io::Error>>,
 }
 
 impl Lines {
-    /// Prints a line.
+    /// Prints one line.
     pub fn line<T: Serialize>(&self, line: &T) {
         let printed = serde_json::to_string(line)
             .map_err(io::Error::from)
@@ -28,7 +28,7 @@ impl Lines {
         }
     }
 
-    /// Returns an error if a line could not be printed.
+    /// Whether all lines were printed.
     pub fn end(self) -> io::Result<()> {
         match self.broken.into_inner() {
             Ok(Some(error)) => Err(error),

@@ -1,4 +1,4 @@
-//! `mimir audit` as clap reads it, and as a command.
+//! `mimir audit` as clap reads it, and what it means.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,65 +6,65 @@ use clap::{Subcommand, ValueEnum};
 use mimir_core::Decision;
 use mimir_core::audit::Kind;
 
-/// Arguments of `mimir audit`.
+/// What `audit` is asked for, as clap reads it.
 #[derive(Debug, Subcommand)]
 pub enum RawAudit {
-    /// Verify that no line was changed, removed, moved or inserted
+    /// Check that no line was changed, removed, moved or put in
     #[command(after_help = "\
-The last line of the output names the newest line and its hash. Store it outside of this folder to check \
-later that the log was not rewritten:
+The last line of the output names the newest line and its hash. Keep it outside of this folder, and it shows \
+later whether the log was written anew:
   mimir audit verify --head 3f1c…
 
-Exit codes: 0 the log is intact, 1 it is not.")]
+Exit codes: 0 the log is what was written, 1 it is not.")]
     Verify {
-        /// A hash noted earlier, or at least its first 16 digits
+        /// A hash that was noted before, or its first 16 digits and more
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
     },
     /// Print the newest lines
     #[command(after_help = "With --json each line is one JSON object.")]
     Tail {
-        /// Number of lines
+        /// How many
         #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
         lines: usize,
-        /// Follow: print new events until Ctrl-C
+        /// Go on printing what is recorded, until Ctrl-C
         #[arg(short, long)]
         follow: bool,
     },
-    /// Print recorded events, oldest first
+    /// Print what is on record, the oldest first
     #[command(after_help = "\
 Examples:
   mimir audit show --since 2h --decision deny
   mimir audit show --tool delete_file --json
   mimir audit show --event grant --since 2026-01-31")]
     Show {
-        /// Only events about this tool
+        /// Only calls of this tool, and what else is about it
         #[arg(long, value_name = "TOOL")]
         tool: Option<String>,
-        /// Only calls with this decision
+        /// Only where the rules said this
         #[arg(long, value_enum)]
         decision: Option<Said>,
         /// Only events of this kind, such as call, grant or undo
         #[arg(long, value_name = "KIND", value_parser = kind)]
         event: Option<Kind>,
-        /// Only since then: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
+        /// Only since: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
         #[arg(long, value_name = "TIME", value_parser = since)]
         since: Option<Since>,
     },
 }
 
-/// A decision of the rules.
+/// What the rules said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Said {
-    /// The call may run
+    /// It may run
     Allow,
-    /// A person has to approve the call
+    /// A person must say yes
     Ask,
-    /// The call may not run
+    /// It may not run
     Deny,
 }
 
-/// Start of a time range.
+/// From when on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// This long ago.
@@ -74,7 +74,7 @@ pub enum Since {
 }
 
 impl Since {
-    /// The point in time, relative to `now`.
+    /// The moment, seen from `now`.
     pub fn moment(self, now: SystemTime) -> SystemTime {
         match self {
             Since::Ago(time) => now.checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH),
@@ -83,35 +83,35 @@ impl Since {
     }
 }
 
-/// Filter for shown events.
+/// Which events are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Events about this tool.
+    /// About this tool.
     pub tool: Option<String>,
-    /// Calls with this decision.
+    /// Where the rules said this.
     pub decision: Option<Decision>,
-    /// Events of this kind.
+    /// Of this kind.
     pub event: Option<Kind>,
-    /// Events since then.
+    /// From then on.
     pub since: Option<Since>,
 }
 
-/// Commands of `mimir audit`.
+/// What `audit` is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditWish {
     /// Check the log.
     Verify {
-        /// A hash noted earlier, or a prefix of one.
+        /// A hash that was noted, or the beginning of one.
         head: Option<String>,
     },
     /// Print the newest lines.
     Tail {
-        /// Number of lines.
+        /// How many.
         lines: usize,
-        /// True to follow the log.
+        /// Whether to go on.
         follow: bool,
     },
-    /// Print recorded events.
+    /// Print what is on record.
     Show(Filter),
 }
 
@@ -139,14 +139,14 @@ impl From<RawAudit> for AuditWish {
     }
 }
 
-/// Fewest digits: a shorter prefix may match more than one hash.
+/// Fewer digits than this may be the beginning of more than one hash.
 const DIGITS_LEAST: usize = 16;
 
 fn hash(text: &str) -> Result<String, String> {
     let hex = text.bytes().all(|c| c.is_ascii_hexdigit());
     if !hex || !(DIGITS_LEAST..=64).contains(&text.len()) {
         return Err(format!(
-            "expected {DIGITS_LEAST} to 64 hex digits, as `mimir audit verify` prints them"
+            "use {DIGITS_LEAST} to 64 hex digits, as `mimir audit verify` prints them"
         ));
     }
     Ok(text.to_ascii_lowercase())
@@ -157,7 +157,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     known.copied().ok_or_else(|| {
         let names = Kind::ALL.map(Kind::as_str);
         let near = mimir_core::names::did_you_mean(text, names);
-        format!("unknown kind of event.{near} Known: {}", names.join(", "))
+        format!("there is none.{near} Known: {}", names.join(", "))
     })
 }
 
@@ -172,7 +172,7 @@ fn since(text: &str) -> Result<Since, String> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Ok(Since::At(moment.into()));
     }
-    let bad = || "expected 30m, 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
+    let bad = || "use 30m, 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "s" => 1,

@@ -1,79 +1,79 @@
-//! Arguments of `mimir config`.
+//! `mimir config`.
 
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RawConfig {
-    /// Print the value of a key, and the layer that it comes from
+    /// Print the value of a key, and which layer it comes from
     #[command(after_help = "Example: mimir config get tools.git.enabled")]
     Get {
-        /// Path of the key, with dots between the levels
+        /// The keys from the outermost inwards, with dots between them
         #[arg(value_name = "KEY")]
         key: String,
     },
-    /// Set a key in the project's config; comments, order and quoting are preserved
+    /// Set a key in the project's config; comments, order and quoting stay
     #[command(after_help = "\
 The value is YAML. Examples:
   mimir config set limits.timeMs 5000
   mimir config set policy.deny '[web_fetch, \"mcp_*\"]'
   mimir config set --user profile compact")]
     Set {
-        /// Path of the key, with dots between the levels
+        /// The keys from the outermost inwards, with dots between them
         #[arg(value_name = "KEY")]
         key: String,
-        /// The value, as YAML
+        /// YAML
         #[arg(value_name = "VALUE", allow_hyphen_values = true)]
         value: String,
-        /// Write to your user settings, not the project's
+        /// In your own settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Remove a key from the project's config
+    /// Take a key out of the project's config
     Unset {
-        /// Path of the key, with dots between the levels
+        /// The keys from the outermost inwards, with dots between them
         #[arg(value_name = "KEY")]
         key: String,
-        /// Write to your user settings, not the project's
+        /// In your own settings, not the project's
         #[arg(long)]
         user: bool,
     },
     /// Print the JSON Schema of config files
     #[command(after_help = "\
-An editor with YAML schema support completes keys and marks errors. `mimir init` writes the schema next to \
-the config, and the line that refers to it; to put it elsewhere:
+An editor that knows YAML schemas completes keys and marks slips. `mimir init` writes the schema beside \
+the config, and the line that names it; for another place:
   mimir config schema > ~/mimir.schema.json
-and add this as the first line of the config, with the absolute path:
+and as the first line of the config, with the whole path:
   # yaml-language-server: $schema=/home/me/mimir.schema.json")]
     Schema,
-    /// Print the paths of config files, highest precedence first, and which exist
+    /// Print where config files are looked for, the strongest first, and which are there
     #[command(after_help = "\
-An environment variable overrides the files for one run, except a team's policy:
+A variable goes before the files for the one run that it is set for, and not before a team's:
   MIMIR_LIMITS__TIME_MS=5000 mimir call …      limits.timeMs
   MIMIR_TOOLS__GIT__ENABLED=false mimir chat   tools.git.enabled")]
     Path,
-    /// Check all config files: report every error, and settings that do not apply yet
+    /// Read all config files and name every fault, and what does not count yet
     Check,
 }
 
-/// Commands of `mimir config`.
+/// What `config` is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigWish {
-    /// Prints the value of a key.
+    /// A key's value.
     Get(String),
-    /// Sets a key, or removes it.
+    /// A key set, or taken out.
     Set {
         /// The key.
         key: String,
-        /// The new value; `None` removes the key.
+        /// What it is set to; nothing takes it out.
         value: Option<String>,
-        /// True if the user settings are changed.
+        /// Whether in the user's own settings.
         user: bool,
     },
-    /// Prints the JSON Schema.
+    /// The JSON Schema.
     Schema,
-    /// Prints the paths.
+    /// The places.
     Path,
-    /// Checks the files.
+    /// The faults.
     Check,
 }
 

@@ -4,13 +4,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use mimir_core::config::SandboxMode;
 
 const ALLOW_HELP: &str = "\
---allow names the tools that run without asking: `reads` (tools that only read, or that reach nothing
-outside their sandbox), `all`, `none`, or a comma-separated list of tool names. The others ask each time.";
+--allow names the tools that run without a question: `reads` (those that read, or that reach nothing
+outside their sandbox), `all`, `none`, or names of tools with commas. The others ask each time.";
 
 const ADD_HELP: &str = "\
-A package runs in a sandbox: no network except the hosts of --network, no workspace folders except those
-that its arguments name, and its own home folder. Install scripts are not run.
---allow is `reads`, `all`, `none`, or a comma-separated list of tool names.
+A package runs in a sandbox: no network but the hosts of --network, nothing of the workspace but the
+folders that its arguments name, and a home of its own. Install scripts are not run.
+--allow is `reads`, `all`, `none`, or names of tools with commas.
 
 Examples:
   mimir mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
@@ -24,73 +24,73 @@ Examples:
 pub(super) enum RawMcp {
     /// List the servers in the settings
     List,
-    /// Add a server to the settings. A package of npx or uvx is downloaded once and pinned; on a terminal, the server
-    /// is started, its texts are shown, and one answer adds and trusts it
+    /// Put a server into the settings. A package of npx or uvx is downloaded once and pinned; on a terminal the server is
+    /// started, its words are shown, and one answer adds and trusts it
     #[command(after_help = ADD_HELP)]
     Add(Box<RawServer>),
-    /// Remove a server from the settings
+    /// Take a server out of the settings
     Remove {
-        /// Name of the server
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// Write to your user settings, not the project's
+        /// Write into your own settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Start or connect to a server, and show its tools and their descriptions
+    /// Start a server, or reach it, and show what its tools say
     Test {
-        /// Name of the server
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Show every text of a server that models read, and allow calls of its tools until a text changes
+    /// Show every word that models read of a server, and let its tools be called as long as they say the same
     #[command(after_help = ALLOW_HELP)]
     Trust {
-        /// Name of the server
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// The tools that run without asking
+        /// The tools that run without a question
         #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
         allow: Allow,
-        /// Without a terminal: the digest of the texts that you have seen, from `mimir mcp test NAME --json`
+        /// Without a terminal: the digest of the words that you have seen, as `mimir mcp test NAME --json` has it
         #[arg(long, value_name = "DIGEST")]
         approve: Option<String>,
-        /// Write to your user settings, not the project's
+        /// Write into your own settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Download the package of a server in the settings, and pin it
+    /// Download the package of a server that is in the settings, and pin it
     Install {
-        /// Name of the server
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// Allow install scripts of packages; they run in the sandbox of the download
+        /// Let packages run programs of their own while they are installed, in the sandbox of the download
         #[arg(long)]
         install_scripts: bool,
-        /// Write to your user settings, not the project's
+        /// Write into your own settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Log in to a server in a browser: on this machine, or on another one whose final address you paste
+    /// Log in at a server that wants it, in a browser: here, or on another machine whose address you paste
     Login {
-        /// Name of the server
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// Program that opens the page [default: $BROWSER; without it, the address is only printed]
+        /// The program that opens the page [default: $BROWSER; without it the address is only printed]
         #[arg(long, value_name = "PROGRAM")]
         browser: Option<String>,
-        /// Seconds to wait for the login
+        /// How long the answer is waited for, in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
     },
-    /// Delete the login to a server, and revoke it at the authorization server if supported
+    /// Forget the login at a server, and end it at its authorization server where that takes it
     Logout {
-        /// Name of the server
+        /// Its name
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Import servers from the settings of agents on this machine, after showing each. If two files define the same
-    /// name, name it to import it; your user settings take precedence over the project's
+    /// Take over servers from the settings of agents on this machine, after each was shown. If two places define the same
+    /// name, name it to import it; your own settings win over the project's
     Import {
         /// Only from this agent
         #[arg(long, value_enum, value_name = "AGENT")]
@@ -98,16 +98,16 @@ pub(super) enum RawMcp {
         /// Only these servers
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// Write to your user settings, not the project's
+        /// Into your own settings, not the project's
         #[arg(long)]
         user: bool,
-        /// Do not ask for confirmation; servers from project files need `--from`
+        /// Without a question; from files of the project only where `--from` names the agent
         #[arg(short, long)]
         yes: bool,
     },
-    /// Print the settings that make an agent use mimir
+    /// Print what makes an agent use mimir
     Config {
-        /// The agent
+        /// Which agent
         #[arg(value_enum, value_name = "AGENT")]
         agent: Agent,
     },
@@ -115,63 +115,63 @@ pub(super) enum RawMcp {
 
 #[derive(Debug, Args)]
 pub(super) struct RawServer {
-    /// Name of the server in the settings
+    /// What it is called here
     #[arg(value_name = "NAME")]
     name: String,
-    /// Its URL, for a server over HTTP
+    /// Where it is reached over HTTP
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "workspace_code", "sandbox", "network"])]
     url: Option<String>,
-    /// A header of each request; ${NAME} is replaced by the secret of that name
+    /// A header of each request; ${NAME} is the secret of that name
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
     headers: Vec<(String, String)>,
-    /// Its authorization server; no other is accepted
+    /// The authorization server that logs people in at it, and no other
     #[arg(long, value_name = "URL", requires = "url")]
     issuer: Option<String>,
-    /// Client ID registered there for `mimir mcp login`
+    /// The client that was registered there for `mimir mcp login`
     #[arg(long, value_name = "ID", requires = "url")]
     client_id: Option<String>,
-    /// Client secret, as ${NAME}: the secret of that name
+    /// Its secret, as ${NAME}: the secret of that name
     #[arg(long, value_name = "${NAME}", requires = "client_id")]
     client_secret: Option<String>,
-    /// Scopes that a login requests, instead of those that the server names
+    /// What a login asks for, in place of what the server names
     #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
     scopes: Vec<String>,
-    /// An environment variable of the program; ${NAME} is replaced by the secret of that name
+    /// A variable of the program; ${NAME} is the secret of that name
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
-    /// Folder to start in, relative to the workspace [default: an empty folder]
+    /// The folder that it starts in, from the workspace; an empty one of its own where none is named
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// Allow start arguments that are workspace paths although the server has no sandbox, or has secrets. If it runs
-    /// code from there, a model that can write there can run code as you
+    /// Let it start with paths into the workspace although it has no sandbox, or has secrets. If it runs code from
+    /// there, a model that writes there can then run code as you
     #[arg(long)]
     workspace_code: bool,
-    /// Prefix for the names of its tools, instead of mcp_NAME_
+    /// What stands before the names of its tools, in place of mcp_NAME_
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Sandbox to run it in
+    /// The sandbox that it runs in
     #[arg(long, value_name = "MODE", value_enum)]
     sandbox: Option<Sandbox>,
-    /// A host that it may reach from its sandbox: `api.example.com`, `*.example.com`, or `*` for every public host
+    /// A host that it reaches from its sandbox: `api.example.com`, `*.example.com`, or `*` for every public host
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     network: Vec<String>,
-    /// A workspace folder that a package may access, with `:ro` appended for read only [default: the folders that its
-    /// arguments name]
+    /// A folder of the workspace that a package sees, `:ro` behind it to be read only; those that its arguments name
+    /// where none is given
     #[arg(long = "folder", value_name = "DIR", conflicts_with = "url")]
     folders: Vec<String>,
-    /// Allow install scripts of packages; they run in the sandbox of the download
+    /// Let packages run programs of their own while they are installed, in the sandbox of the download
     #[arg(long, conflicts_with = "url")]
     install_scripts: bool,
-    /// The tools that run without asking
+    /// The tools that run without a question
     #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
     allow: Allow,
-    /// Without a terminal: trust it if its texts have this digest, from `mimir mcp test NAME --json`
+    /// Without a terminal: trust it if its words have this digest, as `mimir mcp test NAME --json` has it
     #[arg(long, value_name = "DIGEST")]
     approve: Option<String>,
     /// Write the settings without starting the server
     #[arg(long, conflicts_with = "approve")]
     no_start: bool,
-    /// Write to your user settings, not the project's
+    /// Write into your own settings, not the project's
     #[arg(long)]
     user: bool,
     /// The program and its arguments
@@ -181,17 +181,17 @@ pub(super) struct RawServer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sandbox {
-    /// The strongest available
+    /// The strongest that there is
     Auto,
-    /// Sandbox features of the operating system
+    /// What the kernel has
     Process,
     /// A container
     Container,
-    /// No sandbox
+    /// None at all
     None,
 }
 
-/// A coding agent with settings of its own.
+/// Whose settings are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Agent {
     /// Claude Code
@@ -218,37 +218,37 @@ pub enum Agent {
     Cline,
 }
 
-/// A server to be added to the settings.
+/// A server that is to be put into the settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpAdd {
     /// Its name.
     pub name: String,
-    /// The settings block, without the name.
+    /// As it stands in the settings, without its name.
     pub block: serde_json::Value,
-    /// True if it goes into the user settings.
+    /// Whether it goes into the user's own settings.
     pub user: bool,
-    /// Workspace folders that its package may access.
+    /// The folders of the workspace that its package sees.
     pub folders: Vec<String>,
     /// True if install scripts are run.
     pub install_scripts: bool,
-    /// The tools that run without asking.
+    /// The tools that run without a question.
     pub allow: Allow,
-    /// Digest of the texts that the person has seen.
+    /// The digest of the words that a person has seen.
     pub approve: Option<String>,
     /// True if the settings are written without starting the server.
     pub no_start: bool,
 }
 
-/// Selection of a server's tools that run without asking.
+/// The tools of a server that run without a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allow {
-    /// Tools that only read, or reach nothing.
+    /// Tools that read, or reach nothing.
     Reads,
     /// All.
     All,
     /// No tools.
     Nothing,
-    /// These tools.
+    /// These.
     Tools(Vec<String>),
 }
 
@@ -264,7 +264,7 @@ fn allow(text: &str) -> Result<Allow, String> {
                 .collect();
             if names.iter().any(String::is_empty) {
                 return Err(
-                    "expected `reads`, `all`, `none`, or a comma-separated list of tool names".to_owned(),
+                    "write `reads`, `all`, `none`, or names of tools with commas".to_owned(),
                 );
             }
             Allow::Tools(names)
@@ -272,18 +272,18 @@ fn allow(text: &str) -> Result<Allow, String> {
     })
 }
 
-/// Commands of `mimir mcp`.
+/// What `mcp` is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpWish {
-    /// Lists the servers.
+    /// What there is.
     List,
-    /// Adds a server.
+    /// One more.
     Add(McpAdd),
     /// Removes a server.
     Remove {
         /// The name of the server.
         name: String,
-        /// True if it is in the user settings.
+        /// True if it is in the user's own settings.
         user: bool,
     },
     /// Tests a server.
@@ -295,11 +295,11 @@ pub enum McpWish {
     Trust {
         /// The name of the server.
         name: String,
-        /// The tools that run without asking.
+        /// The tools that run without a question.
         allow: Allow,
-        /// Digest of the texts that the person has seen.
+        /// The digest of what was seen.
         approve: Option<String>,
-        /// True if the approvals go into the user settings.
+        /// True if the approvals go into the user's own settings.
         user: bool,
     },
     /// Installs the package of a server.
@@ -308,16 +308,16 @@ pub enum McpWish {
         name: String,
         /// True if install scripts are run.
         install_scripts: bool,
-        /// True if it is in the user settings.
+        /// True if it is in the user's own settings.
         user: bool,
     },
     /// Logs in at a server.
     Login {
         /// The name of the server.
         name: String,
-        /// Program that opens the page.
+        /// What shows the page.
         browser: Option<String>,
-        /// How long to wait for the login.
+        /// How long the answer is waited for.
         timeout: std::time::Duration,
     },
     /// Logs out from a server.
@@ -325,18 +325,18 @@ pub enum McpWish {
         /// The name of the server.
         name: String,
     },
-    /// Imports servers from the settings of agents.
+    /// Those of agents.
     Import {
-        /// The agent; all if none is named.
+        /// Of which agent; all where none is named.
         from: Option<Agent>,
-        /// Names of the servers; all if empty.
+        /// Which; all where none is named.
         names: Vec<String>,
-        /// True if they go into the user settings.
+        /// Whether they go into the user's own settings.
         user: bool,
-        /// True if no confirmation is asked for.
+        /// Whether nobody is asked.
         yes: bool,
     },
-    /// Prints the settings that make an agent use mimir.
+    /// What makes an agent use mimir.
     Config(Agent),
 }
 
@@ -472,6 +472,6 @@ impl RawServer {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
+        _ => Err("it is written NAME=VALUE".to_owned()),
     }
 }

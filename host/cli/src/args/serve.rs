@@ -1,4 +1,4 @@
-//! Arguments of `mimir serve`.
+//! `mimir serve`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -6,66 +6,66 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct RawServe {
-    /// Serve MCP over HTTP at /mcp on this address instead: PORT (this machine only), or IP:PORT
+    /// Listen there instead, for MCP over HTTP at /mcp: PORT (of this machine alone), or IP:PORT
     #[arg(long, value_name = "ADDR", value_parser = address)]
     http: Option<SocketAddr>,
-    /// Require a bearer token on loopback addresses, too; on other addresses it is always required
+    /// Ask for a bearer token on this machine's own address, too; elsewhere it is always asked for
     #[arg(long, requires = "http", conflicts_with = "issuer")]
     token: bool,
-    /// A host name that the server accepts, in addition to the address
+    /// A name that the server is called by, beside the address
     #[arg(long = "host", value_name = "NAME", requires = "http")]
     hosts: Vec<String>,
-    /// Web origin that may connect: scheme://host:port
+    /// A web page that may speak with it: scheme://host:port
     #[arg(long = "origin", value_name = "URL", requires = "http")]
     origins: Vec<String>,
-    /// Issuer identifier of the identity provider whose tokens are accepted, instead of one fixed token
+    /// The identity provider whose tokens let people in, in place of one token: its issuer identifier
     #[arg(long, value_name = "URL", requires = "http")]
     issuer: Option<String>,
-    /// Public address of this server, which tokens must be issued for [default: the listening address]
+    /// The address that clients know this server by, which tokens are for [default: the one that it listens at]
     #[arg(long, value_name = "URL", requires = "issuer")]
     resource: Option<String>,
-    /// Audience that tokens must name, if it is not the resource
+    /// What tokens say that they are for, where that is not the resource
     #[arg(long = "audience", value_name = "NAME", requires = "issuer")]
     audiences: Vec<String>,
-    /// A scope that every token must have
+    /// A scope that every token has to have
     #[arg(long = "scope", value_name = "SCOPE", requires = "issuer", value_parser = scope)]
     scopes: Vec<String>,
 }
 
-/// Transport that the tools are served on.
+/// How the tools are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServeWish {
-    /// Stdin and stdout, for the process that started this one.
+    /// To whoever started this, on stdin and stdout.
     Stdio,
-    /// HTTP.
+    /// To whoever comes, over HTTP.
     Http(HttpWish),
 }
 
-/// Options for serving over HTTP.
+/// How the tools are served over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpWish {
-    /// Address to listen on.
+    /// Where to listen.
     pub address: SocketAddr,
-    /// True if a token is required on loopback addresses, too.
+    /// Whether a token is asked for on this machine's own address, too.
     pub token: bool,
-    /// Accepted host names, in addition to the address.
+    /// Names beside the address.
     pub hosts: Vec<String>,
-    /// Web origins that may connect.
+    /// Web pages that may come.
     pub origins: Vec<String>,
-    /// Identity provider whose tokens are accepted, instead of a fixed token.
+    /// Who says who may come, in place of a token.
     pub provider: Option<Provider>,
 }
 
-/// An identity provider, and the requirements for its tokens.
+/// An identity provider, and what its tokens are held to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     /// Its issuer identifier.
     pub issuer: String,
-    /// Public address of the server.
+    /// The address that clients know the server by.
     pub resource: Option<String>,
-    /// Accepted audiences.
+    /// What tokens may say that they are for.
     pub audiences: Vec<String>,
-    /// Required scopes.
+    /// What every token has.
     pub scopes: Vec<String>,
 }
 
@@ -91,15 +91,14 @@ impl RawServe {
     }
 }
 
-/// Parses an address. `8808` and `localhost:8808` mean the loopback address; anything else is an IP address and a
-/// port.
+/// `8808` and `localhost:8808` are of this machine alone; anything else is an address and a port.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     }
     text.parse().map_err(|_| {
-        "expected a port, or an IP address and a port: 8808, 127.0.0.1:8808, [::1]:8808".to_owned()
+        "use a port, or an address and a port: 8808, 127.0.0.1:8808, [::1]:8808".to_owned()
     })
 }
 

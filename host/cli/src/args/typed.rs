@@ -1,4 +1,4 @@
-//! The second step of parsing: turns a raw command line into a command that can be carried out.
+//! The second step: a raw command line becomes a command that can be carried out.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::Words;
-use crate::commands::{ChatWish, HelpPage, RunWish};
+use crate::commands::{ChatWish, RunWish};
 use crate::exit::Failure;
 
 use super::{
@@ -16,150 +16,148 @@ use super::{
     RawCommand, SecretsWish, ServeWish, ToolsWish, TrustWish,
 };
 
-/// Options that every command has.
+/// What holds for every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Globals {
-    /// The workspace, if given.
+    /// The workspace, if it was named.
     pub workspace: Option<PathBuf>,
-    /// True if the result is printed as JSON.
+    /// Whether the result is printed as JSON.
     pub json: bool,
 }
 
-/// A validated command line.
+/// A command line that makes sense.
 #[derive(Debug, PartialEq)]
 pub struct Invocation {
-    /// The global options.
+    /// What holds for every command.
     pub globals: Globals,
-    /// The command.
+    /// What to do.
     pub command: Command,
 }
 
-/// A command with its arguments.
+/// What to do.
 #[derive(Debug, PartialEq)]
 pub enum Command {
-    /// Prints the help.
+    /// Print the help.
     Help,
-    /// Prints a page of the manual.
-    Manual(HelpPage),
-    /// Creates `.mimir`.
+    /// Make `.mimir`.
     Init,
-    /// Calls a tool.
+    /// Call a tool.
     Call {
         /// Name or alias.
         tool: String,
-        /// The arguments as typed.
+        /// Its arguments as they were typed.
         words: Words,
-        /// Answer to approval questions.
+        /// What stands in for a person.
         approve: Approve,
-        /// Wall-clock limit of the call.
+        /// The call's wall clock.
         timeout: Option<Duration>,
     },
-    /// Lists tools, or switches them.
+    /// Look at tools, or switch them.
     Tools(ToolsWish),
-    /// Checks a script for errors.
+    /// Look for faults in a script.
     ToolsCheck {
         /// The file.
         file: PathBuf,
     },
-    /// Creates a plugin, or a tool in a YAML file.
+    /// Write a plugin, or a tool in a YAML file.
     ToolsNew {
-        /// The name as typed.
+        /// As it was typed.
         name: String,
-        /// Its language.
+        /// What it is written in.
         lang: Lang,
-        /// Target folder or file.
+        /// Where.
         dir: Option<PathBuf>,
     },
-    /// Prints the schema of a tool in a YAML file.
+    /// Print the schema of a tool in a YAML file.
     ToolsSchema,
-    /// Prints the types available to its code.
+    /// Print the types of what its code is given.
     ToolsTypes,
-    /// Compiles a plugin.
+    /// Compile a plugin.
     ToolsBuild {
-        /// Its path.
+        /// Where it is.
         dir: PathBuf,
     },
-    /// Prints definitions.
+    /// Print definitions.
     Schema {
-        /// Their format.
+        /// Whose format.
         format: Format,
-        /// Names of the tools; all if empty.
+        /// Which tools; all if empty.
         tools: Vec<String>,
     },
-    /// Installs a component into `.mimir/tools`.
+    /// Put a component into `.mimir/tools`.
     ToolsAdd(AddWish),
-    /// Grants a plugin the rights that it needs.
+    /// Grant a plugin what it needs.
     ToolsTrust(TrustWish),
-    /// Removes a file from `.mimir/tools`.
+    /// Take a file out of `.mimir/tools`.
     ToolsRemove {
         /// A tool or a file.
         name: String,
-        /// True if no confirmation is asked for.
+        /// Whether nobody is asked.
         yes: bool,
     },
-    /// Revokes a grant.
+    /// Take a grant back.
     ToolsRevoke {
         /// A tool or a file.
         name: String,
     },
-    /// Has an agent work on a task.
+    /// Have an agent work on a task.
     Run(RunWish),
-    /// Chats with an agent.
+    /// Talk with an agent.
     Chat(ChatWish),
-    /// Serves the tools over MCP.
+    /// Serve the tools over MCP.
     Serve(ServeWish),
-    /// Explains or checks the rules, or accepts settings.
+    /// Ask about the rules, or accept some.
     Policy(PolicyWish),
-    /// Manages secrets.
+    /// See to secrets.
     Secrets(SecretsWish),
-    /// Manages approvals.
+    /// See to approvals.
     Approvals(ApprovalsWish),
-    /// Undoes a change.
+    /// Take back a change.
     Undo(UndoWish),
-    /// Masks stdin.
+    /// Mask stdin.
     Redact,
-    /// Lists the masking rules.
+    /// List the rules that it is masked by.
     RedactRules,
-    /// Verifies or prints the audit log.
+    /// Check or print the audit log.
     Audit(AuditWish),
-    /// Manages config files.
+    /// See to config files.
     Config(ConfigWish),
-    /// Manages MCP servers.
+    /// Other people's MCP servers.
     Mcp(McpWish),
-    /// Checks the installation and the settings.
+    /// Check that everything is in place.
     Doctor,
-    /// Prints the licences of the components in the binary.
+    /// Print the licences of what is part of the binary.
     Licences,
-    /// Prints a completion script.
+    /// Print a completion script.
     Completions(clap_complete::Shell),
 }
 
-/// Commands of `mimir undo`.
+/// What `undo` is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoWish {
-    /// Lists the changes that can be undone.
+    /// Show what can be taken back.
     List,
-    /// Undoes one change.
+    /// Take one change back.
     Restore {
-        /// ID of the change; the newest if `None`.
+        /// Which; the newest if none is named.
         id: Option<String>,
-        /// True to undo even if the file has changed since.
+        /// Even if the file has changed since.
         force: bool,
-        /// True to undo even if the newest change is older than an hour.
+        /// Even if the newest change is an old one.
         yes: bool,
     },
 }
 
-/// Reason why a command line cannot be carried out.
+/// Why there is no invocation.
 #[derive(Debug)]
 pub enum Unread {
-    /// clap's own output for a person: a usage error, `--help` or `--version`.
+    /// clap's own answer for a person: a usage error, `--help` or `--version`.
     Clap(clap::Error),
-    /// The arguments contradict each other.
+    /// The words do not make sense together.
     Usage {
-        /// True if the error is printed as JSON.
+        /// Whether the answer is printed as JSON.
         json: bool,
-        /// The error.
+        /// Why not.
         failure: Box<Failure>,
     },
 }
@@ -174,15 +172,11 @@ impl Invocation {
             json: raw.global.json,
         };
         let read = match raw.command {
-            Some(RawCommand::Help { words }) => match HelpPage::find(&words) {
-                Ok(Some(page)) => Ok(Command::Manual(page)),
-                Ok(None) => return Err(printed(words, "--help")),
-                Err(failure) => Err(failure),
-            },
+            Some(RawCommand::Help { command }) => return Err(printed(command, "--help")),
             Some(RawCommand::Version) => return Err(printed(Vec::new(), "--version")),
-            // A caller that asks for JSON wants a result; the help text is not one.
+            // Who reads JSON wants a result, and help for people is none.
             None if globals.json => Err(Failure::usage(
-                "a command is missing; `mimir --help` lists the commands",
+                "there is no command; `mimir --help` lists them",
             )),
             raw => command(raw),
         };
@@ -208,15 +202,15 @@ fn printed(command: Vec<String>, flag: &str) -> Unread {
     }
 }
 
-/// Returns a usage error as JSON if that was requested, and everything else as clap prints it.
+/// A usage error as JSON where that is wanted, and everything else as clap has it.
 fn unread(error: clap::Error, args: &[OsString]) -> Unread {
-    // clap failed before it parsed `--json`, so look for it in the raw words; after `--` it would not be an option.
+    // clap has read nothing, so the words speak for themselves; what follows `--` is no option.
     let mut words = args.iter().take_while(|word| *word != "--");
     if !error.use_stderr() || !words.any(|word| word == "--json") {
         return Unread::Clap(error);
     }
     let message = match error.kind() {
-        // clap prints the help here, whose first line does not say what is wrong.
+        // clap prints the help here, whose first line says nothing of what is wrong.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => incomplete(args),
         _ => sentence(&error.render().to_string()),
     };
@@ -226,7 +220,7 @@ fn unread(error: clap::Error, args: &[OsString]) -> Unread {
     }
 }
 
-/// Says which subcommand is missing.
+/// What a command that is no whole one lacks.
 fn incomplete(args: &[OsString]) -> String {
     let root = <Raw as CommandFactory>::command();
     let words = args.iter().skip(1).filter_map(|word| word.to_str());
@@ -239,7 +233,7 @@ fn incomplete(args: &[OsString]) -> String {
     format!("`mimir {name}` needs one of `{names}`; `mimir {name} --help` explains them")
 }
 
-/// clap's error message on one line, without the usage text that follows.
+/// What clap says is wrong, on one line and without the usage that follows.
 pub(super) fn sentence(rendered: &str) -> String {
     let wrong = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
     let wrong = wrong
@@ -296,18 +290,18 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         }
         Some(RawCommand::Config { command }) => Command::Config(command.into()),
         Some(RawCommand::Doctor) => Command::Doctor,
-        // Handled where the line is parsed.
+        // Printed where the line is read.
         Some(RawCommand::Help { .. } | RawCommand::Version) => Command::Help,
         Some(RawCommand::Licences) => Command::Licences,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })
 }
 
-/// Shortest and longest `--timeout`: the range of a wall-clock limit in a config.
+/// The shortest and the longest time that can be asked for: what a wall clock in a config can be.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Parses `500ms`, `5s` or `2m`; a number without a unit is seconds.
+/// `500ms`, `5s`, `2m`; a number alone is seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -322,10 +316,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number
         .parse()
-        .map_err(|_| "expected a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
+        .map_err(|_| "use a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
     let time = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
     if time < SHORTEST || time > LONGEST {
-        return Err("out of range: expected 1ms to 24h".to_owned());
+        return Err("use a time between 1ms and 24h".to_owned());
     }
     Ok(time)
 }
@@ -351,23 +345,15 @@ mod tests {
             Err(Unread::Clap(error)) => (error.exit_code(), error.render().to_string()),
             other => panic!("{other:?}"),
         };
+        assert_eq!(text(&["help"]), text(&["--help"]));
         assert_eq!(
             text(&["help", "tools", "build"]),
             text(&["tools", "build", "--help"])
         );
-        assert_eq!(text(&["help", "call"]), text(&["call", "--help"]));
         assert_eq!(text(&["version"]), text(&["--version"]));
-        assert_eq!(text(&["--help"]).0, 0);
-        for line in [&["help"][..], &["help", "scripts"], &["help", "tools"]] {
-            let command = read(line).unwrap().command;
-            assert!(matches!(command, Command::Manual(_)), "{command:?}");
-        }
-        let (code, message) = text(&["help", "tools", "bogus"]);
+        assert_eq!(text(&["help"]).0, 0);
+        let (code, message) = text(&["help", "bogus"]);
         assert!(code == 2 && message.contains("bogus"), "{message}");
-        let Err(Unread::Usage { failure, .. }) = read(&["help", "script"]) else {
-            panic!("not a usage error");
-        };
-        assert!(failure.to_string().contains("`scripts`"), "{failure}");
     }
 
     #[test]

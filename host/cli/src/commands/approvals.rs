@@ -1,4 +1,4 @@
-//! `mimir approvals`.
+//! `mimir approvals`
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -11,13 +11,13 @@ use serde_json::json;
 
 use crate::args::{ApprovalsWish, Globals};
 use crate::exit::{Exit, Failure};
+use crate::ledger::{Book, Listed};
 use crate::output::{Printer, approvals, note};
-use mimir::ledger::{Book, Listed};
-use mimir::setup::Setup;
+use crate::setup::Setup;
 
-/// Lists stored approvals and those of running sessions, or revokes some.
+/// Shows what was approved for good or for a session, or takes it back.
 pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals.workspace.as_deref())?;
+    let setup = Setup::find(globals)?;
     let ledger = setup.own_ledger()?;
     match wish {
         ApprovalsWish::List => {
@@ -41,7 +41,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<
     Ok(Exit::Done)
 }
 
-/// Revokes the approvals with these ids, or all if none is given; each id must match exactly one.
+/// Takes the answers with these ids away, or all if none is named; each id has to mean exactly one.
 fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
     book.sessions.retain(Listed::may_count);
     let sessions = book.sessions.iter().map(|listed| &listed.lease);
@@ -50,13 +50,13 @@ fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
         let found = known.iter().filter(|known| known.starts_with(id.as_str()));
         let fault = match found.count() {
             1 => continue,
-            0 => "no approval",
-            _ => "several approvals",
+            0 => "there is no approval",
+            _ => "there are several approvals",
         };
         let id = mimir_core::text::visible(mimir_core::text::prefix(id, 64));
         return Err(ToolError::new(
             Code::NotFound,
-            format!("{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"),
+            format!("{fault} whose id begins with `{id}`; `mimir approvals list` shows them"),
         ));
     }
     let stays = |lease: &Lease| {

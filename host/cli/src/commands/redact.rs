@@ -9,12 +9,12 @@ use serde::Serialize;
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
-use mimir::places::Places;
-use mimir::secrets::{Secrets, UserVault};
-use mimir::settings::Settings;
-use mimir::setup;
+use crate::places::Places;
+use crate::secrets::{Secrets, UserVault};
+use crate::settings::Settings;
+use crate::setup;
 
-/// Read size: the capacity of a pipe.
+/// How much is read at a time: what a pipe holds.
 const CHUNK: usize = 64 << 10;
 
 #[derive(Serialize)]
@@ -27,20 +27,17 @@ struct Rules {
     rules: Vec<&'static str>,
 }
 
-/// Builds the redactor for results, from the rules and this user's secrets. Works in any folder, not only in
-/// workspaces.
+/// What results are masked by: the rules, and the secrets of this user. Any folder will do, also one that is no
+/// workspace.
 fn redactor(globals: &Globals) -> Result<Redactor, Failure> {
     let places = Places::find();
-    let settings = Settings::read(
-        &places,
-        &setup::find_workspace(globals.workspace.as_deref())?,
-    )?;
+    let settings = Settings::read(&places, &setup::workspace(globals)?)?;
     let vault = UserVault::new(Secrets::new(&places), &settings.config);
     let redactor = vault.redactor();
     Ok(redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?)
 }
 
-/// Masks stdin to stdout with bounded memory, or reports the positions of secrets.
+/// Masks stdin to stdout, whatever its length, or says where its secrets are.
 pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let mut stream = redactor(globals)?.stream();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
@@ -53,13 +50,13 @@ pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                let message = format!("cannot read stdin: {error}");
+                let message = format!("stdin cannot be read: {error}");
                 return Err(ToolError::new(Code::ExecutionError, message).into());
             }
         };
         findings.extend(stream.push(&chunk[..length], &mut masked));
         if length < CHUNK {
-            // The writer is slower than mimir, so flush the available output.
+            // Whoever writes is slower than we are: what is there should be seen.
             findings.extend(stream.flush(&mut masked));
         }
         if printer.is_json() {

@@ -1,4 +1,4 @@
-//! Findings of `mimir doctor`.
+//! The findings of `doctor`.
 
 use std::io::{self, Write};
 
@@ -9,34 +9,34 @@ use crate::exit::Failure;
 
 use super::{BAD, GOOD, Printer, WARN, indented, styled};
 
-/// Severity of a finding.
+/// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// Works.
+    /// As it should be.
     Good,
-    /// Works, but could be better.
+    /// It works, and could be better.
     Fair,
-    /// Does not work.
+    /// Something does not work.
     Bad,
 }
 
-/// Result of a check.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The subject of the check.
+    /// What was looked at.
     pub name: &'static str,
-    /// The severity.
+    /// How it came out.
     pub health: Health,
-    /// The finding.
+    /// What was found.
     pub text: String,
-    /// The fix.
+    /// What would mend it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
 impl Finding {
-    /// Creates a finding that all is well.
+    /// As it should be.
     pub fn good(name: &'static str, text: impl Into<String>) -> Self {
         Self {
             name,
@@ -46,7 +46,7 @@ impl Finding {
         }
     }
 
-    /// Creates a finding of something that works, but could be better.
+    /// It works, and could be better.
     pub fn fair(name: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             name,
@@ -56,7 +56,7 @@ impl Finding {
         }
     }
 
-    /// Creates a finding of something that does not work.
+    /// Something does not work.
     pub fn bad(name: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             health: Health::Bad,
@@ -82,7 +82,7 @@ pub fn print(printer: Printer, findings: &[Finding]) -> Result<(), Failure> {
     printer.result(&report, |out| text(out, findings))
 }
 
-/// Returns true if nothing failed.
+/// Whether everything works.
 pub fn is_well(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.health != Health::Bad)
 }

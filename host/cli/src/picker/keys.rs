@@ -1,25 +1,25 @@
-//! Keyboard commands.
+//! What a key means.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::list::Shelf;
 
-/// Action of a key, beyond changes of the browser's own state.
+/// What a key asks for beyond what it changes on the shelf itself.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// No further action.
+    /// Nothing more.
     Nothing,
-    /// Quit.
+    /// The end.
     Leave,
-    /// Quit as after Ctrl-C.
+    /// The end, as Ctrl-C is.
     Interrupt,
-    /// Switch the selected tool on or off.
+    /// The selected tool on or off.
     Switch,
-    /// Open the page of the selected tool.
+    /// The page of the selected tool.
     Read,
 }
 
-/// Applies a key to the browser and returns the remaining action.
+/// Carries out what concerns the shelf alone, and gives the rest.
 pub fn wish(shelf: &mut Shelf, key: KeyEvent) -> Wish {
     if key.kind == KeyEventKind::Release {
         return Wish::Nothing;
@@ -53,7 +53,7 @@ pub fn wish(shelf: &mut Shelf, key: KeyEvent) -> Wish {
     Wish::Nothing
 }
 
-/// Number of lines that a key moves by.
+/// By how many lines a key goes.
 fn movement(shelf: &Shelf, code: KeyCode) -> Option<isize> {
     let page = shelf.height.saturating_sub(1).max(1).cast_signed();
     Some(match code {
@@ -61,7 +61,7 @@ fn movement(shelf: &Shelf, code: KeyCode) -> Option<isize> {
         KeyCode::Down | KeyCode::Char('j') => 1,
         KeyCode::PageUp => -page,
         KeyCode::PageDown => page,
-        // Larger than any list, but small enough that a sum does not overflow.
+        // Far enough in any list, and not so far that a sum overflows.
         KeyCode::Home | KeyCode::Char('g') => isize::MIN / 4,
         KeyCode::End | KeyCode::Char('G') => isize::MAX / 4,
         _ => return None,

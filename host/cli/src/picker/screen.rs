@@ -1,4 +1,4 @@
-//! Takes over the terminal for full-screen drawing, and restores it in every case, also after a panic.
+//! The terminal while it is ours, and as it was before once it is not, however that comes about.
 
 use std::io::{self, Stdout, Write as _};
 use std::sync::Once;
@@ -16,17 +16,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::draw;
 use super::list::Shelf;
 
-/// The terminal in full-screen mode. Dropping it restores the terminal.
+/// The terminal in our hands. Dropping it gives it back.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes over the terminal.
+    /// Takes the terminal.
     pub fn open() -> io::Result<Self> {
         restore_in_panics();
         enable_raw_mode()?;
-        // Dropping this guard restores the terminal if a later step fails.
+        // From here on it is given back, also if the rest fails.
         let mut screen = Self {
             terminal: Terminal::new(CrosstermBackend::new(io::stdout()))
                 .inspect_err(|_| restore())?,
@@ -36,17 +36,17 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws a frame.
+    /// Draws what there is.
     pub fn draw(&mut self, shelf: &mut Shelf) -> io::Result<()> {
         self.terminal
             .draw(|frame| draw::all(frame, shelf))
             .map(drop)
     }
 
-    /// Stream of key and resize events. It ends with the terminal.
+    /// What is typed, and how the terminal changes. It ends with the terminal.
     pub fn events() -> UnboundedReceiver<Event> {
         let (send, events) = unbounded_channel();
-        // A blocking read, which only the end of the program stops.
+        // Reading waits, and nothing ends it but the program's end.
         std::thread::spawn(move || {
             while let Ok(event) = event::read() {
                 if send.send(event).is_err() {
@@ -64,7 +64,7 @@ impl Drop for Screen {
     }
 }
 
-/// Restores the terminal. Errors are ignored, because the terminal may be gone.
+/// Gives the terminal back. If it is gone, nobody misses it.
 fn restore() {
     let _ = disable_raw_mode();
     let mut out = io::stdout();
@@ -72,7 +72,7 @@ fn restore() {
     let _ = out.flush();
 }
 
-/// Installs a panic hook that restores the terminal before the message is printed.
+/// Has a panic say what it says on the terminal as it was before.
 fn restore_in_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -86,7 +86,7 @@ fn restore_in_panics() {
 
 #[cfg(test)]
 mod tests {
-    /// Child process of the test below: panics in full-screen mode.
+    /// The child of the test below: what panics while the terminal is ours.
     #[test]
     #[ignore = "needs a terminal"]
     fn panics_on_a_terminal() {

@@ -1,4 +1,4 @@
-//! Non-blocking lines on stderr: a slow reader does not delay a call.
+//! Lines on stderr that nobody has to wait for: a reader who does not read stops no call.
 
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::output::note;
 
-/// Queue length for a slow reader, after which lines are dropped: as many lines as one call may log.
+/// How many lines wait for a slow reader before more are dropped: as many as one call may log.
 const WAITING: usize = 1_000;
 
-/// Time to wait for the last lines at the end of a call.
+/// How long the end of a call waits for its last lines to be read.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Prints lines in order, from a thread that starts with the first line.
+/// Prints lines in their order, from a thread that begins with the first.
 #[derive(Default)]
 pub struct Lines(Mutex<State>);
 
@@ -28,7 +28,7 @@ struct Printer {
 }
 
 impl Lines {
-    /// Queues `print` for writing a line. It is dropped if the queue is full.
+    /// Lets `print` write a line when its turn comes. If too many wait already, it is dropped.
     pub fn push(&self, print: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let printer = state.printer.get_or_insert_with(Printer::start);
@@ -38,21 +38,21 @@ impl Lines {
         }
     }
 
-    /// Waits briefly until the lines are written.
+    /// Waits a moment until the lines are written.
     pub fn finish(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Printer { lines, done }) = state.printer.take() else {
             return;
         };
         drop(lines);
-        // The thread ends once all is written; if it is blocked by a reader, it is abandoned.
+        // It ends when it has written everything; one that waits for a reader is left behind.
         let read = !matches!(
             done.recv_timeout(LAST),
             Err(mpsc::RecvTimeoutError::Timeout)
         );
         if read && state.dropped > 0 {
             note(format_args!(
-                "({} lines were dropped because stderr was not read)",
+                "({} lines were dropped: nobody read them)",
                 state.dropped
             ));
         }

@@ -1,4 +1,4 @@
-//! Possible token savings: costly descriptions, near duplicates, unused tools.
+//! What could be saved: descriptions that cost most, tools that say much the same, tools that nobody calls.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use super::search::words_of;
 use super::usage::Usage;
 use super::{Costs, listed};
 
-/// Suggested savings.
+/// What could be saved.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Advice<'a> {
-    /// Current token cost of the tools.
+    /// What the tools cost now.
     pub total_tokens: u64,
-    /// The longest descriptions.
+    /// The costliest descriptions.
     pub descriptions: Vec<Wordy<'a>>,
-    /// Pairs of tools with nearly the same description.
+    /// Pairs of tools that say much the same.
     pub duplicates: Vec<Alike<'a>>,
-    /// Tools without a call in the audit log.
+    /// Tools that were not called since the record begins.
     pub unused: Vec<Unused<'a>>,
-    /// Start of the audit log; empty if no tool was called yet.
+    /// When the record begins; empty if nothing was called yet.
     pub since: String,
-    /// Number of recorded calls.
+    /// Calls on record.
     pub calls: u64,
 }
 
-/// A costly description.
+/// A description that costs much.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wordy<'a> {
@@ -38,42 +38,42 @@ pub struct Wordy<'a> {
     pub name: &'a ToolName,
     /// Tokens of its description.
     pub description_tokens: u32,
-    /// Tokens of its whole definition.
+    /// Tokens of all of it.
     pub tokens: u32,
 }
 
-/// Two tools with nearly the same description.
+/// Two tools that say much the same.
 #[derive(Serialize)]
 pub struct Alike<'a> {
-    /// The more expensive tool.
+    /// The tool that costs more.
     pub name: &'a ToolName,
     /// The other one.
     pub other: &'a ToolName,
-    /// Cost of the first tool.
+    /// What the first one costs.
     pub tokens: u32,
 }
 
-/// A tool that was never called.
+/// A tool that nobody calls.
 #[derive(Serialize)]
 pub struct Unused<'a> {
     /// The tool.
     pub name: &'a ToolName,
-    /// Token cost.
+    /// What it costs.
     pub tokens: u32,
 }
 
-/// Most descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
+/// Descriptions that are named, and what one has to cost for that: a sentence or two are worth what they cost.
 const WORDY_MOST: usize = 5;
 const WORDY_LEAST: u32 = 60;
 
-/// Percentage of common words from which two descriptions count as near duplicates.
+/// Of a hundred words that two descriptions have, so many are in both where they say much the same.
 const ALIKE: usize = 80;
 
-/// With fewer words, descriptions are similar by chance.
+/// With fewer words, two descriptions are alike by chance.
 const WORDS_LEAST: usize = 4;
 
 impl<'a> Advice<'a> {
-    /// Analyses the tools that models see, and the recorded calls.
+    /// Looks at the tools that models see, and at what was called.
     pub fn of(world: &'a World, costs: &mut Costs, format: Format, usage: &Usage) -> Self {
         let tools: Vec<(&'a Tool, u32)> = listed(world)
             .map(|tool| (&**tool, costs.of(tool, format).tokens))
@@ -137,7 +137,7 @@ fn alike<'a>(tools: &[(&'a Tool, u32)]) -> Vec<Alike<'a>> {
 
 fn is_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     let (fewer, more) = (one.len().min(other.len()), one.len().max(other.len()));
-    // Sets whose sizes differ that much cannot be similar, so skip the comparison.
+    // Sets whose sizes differ that much cannot be alike, and need no look.
     if fewer < WORDS_LEAST || fewer * 100 < more * ALIKE {
         return false;
     }

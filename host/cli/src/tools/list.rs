@@ -8,46 +8,46 @@ use crate::args::Format;
 
 use super::{Cost, Costs};
 
-/// All tools, and the skipped files.
+/// All tools, and what is left out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct List<'a> {
     /// The tools, by name.
     pub tools: Vec<Row<'a>>,
-    /// Total cost of the listed tools; `None` if costs are not shown.
+    /// What the listed ones cost together; nothing where no cost is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
     /// Files and tools that cannot be used.
     pub quarantined: &'a [Quarantined],
 }
 
-/// A tool in the list.
+/// One tool.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row<'a> {
     /// Its name.
     pub name: &'a ToolName,
-    /// Its aliases.
+    /// Other names for it.
     pub aliases: &'a [ToolName],
-    /// Its source.
+    /// Where it comes from.
     pub source: Source,
-    /// True if it can be called.
+    /// Whether it can be called.
     pub enabled: bool,
-    /// True if models see it: enabled, and part of the profile.
+    /// Whether models see it: enabled, and among the forms of the profile.
     pub listed: bool,
-    /// Its token cost.
+    /// What it costs.
     #[serde(flatten)]
     pub cost: Option<Cost>,
     group: &'static str,
     risk: &'static str,
-    /// Its description.
+    /// What it says it does.
     pub description: &'a str,
     location: &'a str,
     digest: &'a str,
 }
 
 impl<'a> List<'a> {
-    /// Lists the tools of a snapshot, with costs on request.
+    /// The tools of this world, with their costs where they are wanted.
     pub fn of(world: &'a World, mut costs: Option<&mut Costs>, format: Format) -> Self {
         let tools = world.registry.tools().iter();
         let tools: Vec<Row<'a>> = tools

@@ -1,4 +1,4 @@
-//! Searches tools by words in their names and descriptions.
+//! Tools found by words of what they do.
 
 use mimir_core::pipeline::World;
 use mimir_core::{Source, Tool, ToolName};
@@ -8,23 +8,23 @@ use crate::args::Format;
 
 use super::{Cost, Costs};
 
-/// A search result.
+/// A tool that was found.
 #[derive(Serialize)]
 pub struct Found<'a> {
     /// Its name.
     pub name: &'a ToolName,
-    /// Its source.
+    /// Where it comes from.
     pub source: Source,
-    /// True if it can be called.
+    /// Whether it can be called.
     pub enabled: bool,
-    /// Its token cost.
+    /// What it costs.
     #[serde(flatten)]
     pub cost: Cost,
-    /// Its description.
+    /// What it says it does.
     pub description: &'a str,
 }
 
-/// Finds tools that match the words, best match first.
+/// The tools that these words are about, the best first.
 pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found<'a>> {
     let words = words_of(words);
     let mut scored: Vec<(usize, &Tool)> = world
@@ -34,7 +34,7 @@ pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found
         .map(|tool| (score(tool, &words), &**tool))
         .filter(|(score, _)| *score > 0)
         .collect();
-    // A stable sort, so that equal scores stay in alphabetical order.
+    // Those that are as good stay in the order of their names.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     let found = scored.into_iter().map(|(_, tool)| Found {
         name: tool.name(),
@@ -46,7 +46,7 @@ pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found
     found.collect()
 }
 
-/// Words of a text, in lower case.
+/// The words of a text, in lower case.
 pub(super) fn words_of(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric());
@@ -54,8 +54,8 @@ pub(super) fn words_of(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Scores a match. A word in the name counts more than one in the description, and different matching words count more
-/// than repeated ones.
+/// How well a tool fits. A word of its name is worth more than one of what it does, and all of the words more than
+/// one of them often.
 pub(super) fn score(tool: &Tool, words: &[String]) -> usize {
     let definition = &tool.definition;
     let aliases = tool.aliases.iter().map(ToolName::as_str);

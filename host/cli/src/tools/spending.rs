@@ -1,4 +1,4 @@
-//! Token costs of the tools that models see, most expensive first.
+//! What the tools that models see cost, the costliest first.
 
 use mimir_core::pipeline::World;
 use mimir_core::{Source, ToolName};
@@ -8,49 +8,49 @@ use crate::args::Format;
 
 use super::{Cost, Costs, listed};
 
-/// Token costs of a prompt.
+/// What the tools cost a prompt.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spending<'a> {
-    /// Format of the definitions.
+    /// Whose format the definitions are in.
     pub format: Format,
-    /// The tools, most expensive first.
+    /// Each tool, the costliest first.
     pub tools: Vec<Spent<'a>>,
-    /// The sources that have tools.
+    /// Each source that has any.
     pub sources: Vec<OfSource>,
-    /// Total tokens.
+    /// All together.
     pub total_tokens: u64,
-    /// Price in dollars for each request, by `tools.tokenPrice`.
+    /// In dollars, by `tools.tokenPrice`, each time that a model reads them.
     pub dollars: f64,
 }
 
-/// A tool with its cost.
+/// One tool.
 #[derive(Serialize)]
 pub struct Spent<'a> {
     /// Its name.
     pub name: &'a ToolName,
-    /// Its source.
+    /// Where it comes from.
     pub source: Source,
-    /// Its token cost.
+    /// What it costs.
     #[serde(flatten)]
     pub cost: Cost,
 }
 
-/// The tools of a source.
+/// The tools of one source.
 #[derive(Serialize)]
 pub struct OfSource {
-    /// The source.
+    /// Which.
     pub source: Source,
-    /// Number of tools.
+    /// How many tools.
     pub tools: usize,
-    /// Their token cost.
+    /// What they cost.
     pub tokens: u64,
 }
 
 const SOURCES: [Source; 4] = [Source::BuiltIn, Source::Custom, Source::Mcp, Source::Teams];
 
 impl<'a> Spending<'a> {
-    /// Costs of the listed tools of a snapshot, with a price in dollars per million tokens.
+    /// What the listed tools of this world cost, at so many dollars for a million tokens.
     pub fn of(world: &'a World, costs: &mut Costs, format: Format, price: f64) -> Self {
         let mut tools: Vec<Spent<'a>> = listed(world)
             .map(|tool| Spent {
@@ -59,7 +59,7 @@ impl<'a> Spending<'a> {
                 cost: costs.of(tool, format),
             })
             .collect();
-        // A stable sort, so that equal costs stay in alphabetical order.
+        // Those that cost the same stay in the order of their names.
         tools.sort_by_key(|spent| std::cmp::Reverse(spent.cost.tokens));
         let sources = SOURCES.into_iter().filter_map(|source| {
             let own = tools.iter().filter(|spent| spent.source == source);

@@ -1,7 +1,7 @@
-//! Switches tools on and off in config files.
+//! Tools switched on and off, in the config file that says so.
 //!
-//! A tool is off if any file has `enabled: false`, so switching changes that key in each of the person's files. A
-//! team's settings are not changed, and a tool refused by another rule cannot be switched on.
+//! A tool is off where any file says `enabled: false`, so that is what switching on changes, in each file of the
+//! person's. What a team says is not changed here, and a tool that another rule refuses is not switched on by a word.
 
 use mimir_core::pipeline::World;
 use mimir_core::text::visible;
@@ -11,25 +11,25 @@ use serde::Serialize;
 use crate::args::Format;
 use crate::exit::Failure;
 use crate::output::note;
-use mimir::settings::{self, ConfigFile, Edit, Whose};
-use mimir::setup::Setup;
+use crate::settings::{self, ConfigFile, Edit, Whose};
+use crate::setup::Setup;
 
 use super::{Costs, refused};
 
-/// Result of switching.
+/// What came of it.
 #[derive(Serialize)]
 pub struct Switched {
     /// The tool.
     pub name: ToolName,
-    /// True if it is on now.
+    /// Whether it is on now.
     pub enabled: bool,
-    /// True if this is a change.
+    /// Whether it was not, before.
     pub changed: bool,
-    /// Change of the token cost for models; negative for a saving.
+    /// What models read more, or less if it is negative.
     pub tokens: i64,
-    /// The changed files.
+    /// The files that were changed.
     pub files: Vec<String>,
-    /// Reason why it is still refused after being switched on.
+    /// Why it is refused all the same, if it was to be switched on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -75,7 +75,7 @@ pub fn enable(
     }
     match refusal {
         None => {}
-        // Conflicting `enabled` keys in files were handled above; this is a different rule.
+        // What is off in a file and on in another was told apart above; this rule is of another kind.
         Some(reason) if off.is_empty() && !left_off => {
             return Err(refused(format!(
                 "Cannot enable tool: {name} ({}: {}); `mimir policy check` reads the rules again once that is changed",
@@ -85,7 +85,7 @@ pub fn enable(
         Some(_) => {}
     }
     let policy = settings::Settings::read(&setup.places, &setup.workspace)?.policy()?;
-    // Another rule may refuse it, too.
+    // Something else may refuse it, too.
     let refused = policy.refusal(tool).map(|reason| {
         let (text, source) = (visible(&reason.text), visible(&reason.source));
         format!("{text} ({source})")
@@ -103,7 +103,7 @@ pub fn enable(
     })
 }
 
-/// Switches a tool off, in the project's settings or in the user settings.
+/// Switches a tool off, in the project's settings or in the user's own.
 pub fn disable(
     setup: &Setup,
     world: &World,
@@ -134,18 +134,17 @@ pub fn disable(
     })
 }
 
-/// Writes the key into a file, under the name that the file already uses for the tool.
+/// Writes it into that file, under the name that the tool has there already.
 fn set(setup: &Setup, whose: Whose, tool: &Tool, enabled: bool) -> Result<String, Failure> {
     let mut known = setup.settings.files.iter();
     let file = known.find(|file| file.whose == whose);
     let key = file.and_then(|file| key(file, tool));
     let key = key.unwrap_or_else(|| tool.name().to_string());
     let edit = Edit::set(&["tools", &key, "enabled"], enabled);
-    let changed = settings::change_again(setup, whose, |_| Ok(vec![edit.clone()]));
-    changed.map_err(Failure::from)
+    settings::change_again(setup, whose, |_| Ok(vec![edit.clone()]))
 }
 
-/// Token cost of the tool for models: zero if it is refused, or hidden by the profile.
+/// What models read of it: nothing where it is refused, or the profile does not show it.
 fn cost(policy: &Policy, tool: &Tool, costs: &mut Costs) -> i64 {
     match policy.is_listed(tool) {
         true => i64::from(costs.of(tool, Format::Openai).tokens),
@@ -157,7 +156,7 @@ fn says(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
     said(file, tool, enabled).is_some()
 }
 
-/// Key of the tool in this file.
+/// The name under which this file says so of the tool.
 fn said(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
     let each = file.config.tools.each.iter();
     let mut own = each.filter(|(name, _)| tool.answers_to(name));
@@ -165,7 +164,7 @@ fn said(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
     found.map(|(name, _)| name.clone())
 }
 
-/// Name that this file already uses for the tool.
+/// The name that the tool has in this file already.
 fn key(file: &ConfigFile, tool: &Tool) -> Option<String> {
     let mut names = file.config.tools.each.keys();
     names.find(|name| tool.answers_to(name)).cloned()

@@ -1,35 +1,32 @@
-//! Usage of tools, from the audit log.
+//! How tools were used, as the record has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use mimir_audit::{Entry, Log};
 use mimir_core::Tool;
-use mimir_core::audit::Kind;
+use mimir_core::audit::{Entry, Kind, Log};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::Failure;
-use mimir::file_error::file_error;
-use mimir::workspace::Workspace;
+use crate::exit::{Failure, file_error};
+use crate::workspace::Workspace;
 
-/// A recorded call with its receipt.
+/// A call that was made, with its receipt.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastCall {
-    /// Its recorded time.
+    /// When, as the record has it.
     pub time: String,
-    /// True if the tool succeeded.
+    /// Whether the tool did what it was asked.
     pub ok: bool,
-    /// The error code.
+    /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Cost of the call: the known values among `durationMs`, `fuel`, `peakMemory`, `bytesIn`, `bytesOut` and
-    /// `tokens`.
+    /// What the call cost: of `durationMs`, `fuel`, `peakMemory`, `bytesIn`, `bytesOut` and `tokens` what is known.
     pub receipt: BTreeMap<&'static str, Value>,
 }
 
-/// Keys of a receipt in the log.
+/// What a receipt has in the record.
 const RECEIPT: [&str; 6] = [
     "durationMs",
     "fuel",
@@ -39,10 +36,10 @@ const RECEIPT: [&str; 6] = [
     "tokens",
 ];
 
-/// Number of calls shown.
+/// Calls that are shown.
 const LAST: usize = 5;
 
-/// Last calls of a tool, newest first.
+/// The last calls of a tool, the newest first.
 pub fn last_calls(workspace: &Workspace, tool: &Tool) -> Result<Vec<PastCall>, Failure> {
     let mut calls = std::collections::VecDeque::new();
     each_call(workspace, tool.name().as_str(), |entry| {
@@ -62,19 +59,19 @@ pub fn last_calls(workspace: &Workspace, tool: &Tool) -> Result<Vec<PastCall>, F
     Ok(calls.into())
 }
 
-/// Tools that were called since the log begins.
+/// Which tools were called since the record begins.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// Time of the first recorded call; empty if there is none.
+    /// The time of the first call on record; empty if there is none.
     pub since: String,
-    /// Number of recorded calls.
+    /// How many calls are on record.
     pub calls: u64,
     /// The tools that were called.
     pub called: BTreeSet<String>,
 }
 
 impl Usage {
-    /// Reads the log.
+    /// Reads the record.
     pub fn read(workspace: &Workspace) -> Result<Self, Failure> {
         let mut usage = Self::default();
         each_call(workspace, "", |entry| {
@@ -88,7 +85,7 @@ impl Usage {
     }
 }
 
-/// Calls `each` with every recorded call of the tool, or of all tools if `None`, oldest first.
+/// Calls `each` with every call of the tool on record, or of all tools if none is named, the oldest first.
 fn each_call(
     workspace: &Workspace,
     tool: &str,
@@ -98,7 +95,7 @@ fn each_call(
     let unreadable = |error| file_error("read the audit log", log.path(), &error);
     let snapshot = log.snapshot().map_err(unreadable)?;
     let read = snapshot.lines(|line| {
-        // Most lines are about other tools, and parsing one is slower than searching for a name.
+        // Most lines are of other tools, and reading one takes longer than looking for a name.
         if contains(line.bytes, tool.as_bytes())
             && let Some(entry) = Entry::read(line.bytes)
             && entry.text("event") == Kind::Call.as_str()

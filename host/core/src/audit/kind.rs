@@ -1,36 +1,37 @@
-//! The kinds of audit events.
+//! What can be on record.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The kind of an event. The spelling is part of the log's format and never changes.
+/// What happened. The spelling is part of the log's format and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A tool was called, or its call was refused.
     Call,
-    /// A person's answer with an effect beyond a yes or a no to one call: it was stored, or the arguments were edited.
+    /// A person's answer was more than a yes or a no to one call: it was remembered, or other arguments were
+    /// put in place.
     Approval,
     /// A person granted a tool what it needs.
     Grant,
-    /// A grant or a stored approval was revoked.
+    /// A grant or a remembered approval was taken back.
     Revoke,
-    /// An effect of a running call was checked: a request, a command, a secret.
+    /// A gate judged something in the middle of a call: a request, a command, a secret.
     Effect,
-    /// The active settings, rules or tools have changed.
+    /// The settings or the rules that are in force have changed, or the tools that are there.
     ConfigChange,
     /// A secret was stored.
     SecretSet,
     /// A secret was removed.
     SecretRemoved,
-    /// A change to files was undone.
+    /// A change to files was taken back.
     Undo,
-    /// Text that looks like a secret was let through because of an exception.
+    /// Something that looks like a secret was let through, because an exception says so.
     RedactionException,
-    /// The last line of a log file: the log continues in the next file.
+    /// The last line of a file of the log: the next file goes on.
     Rotated,
-    /// The log continues after a crash, or after it was modified from outside.
+    /// The log goes on after a crash, or after somebody has changed it.
     Recovered,
 }
 
@@ -51,7 +52,7 @@ impl Kind {
         Kind::Recovered,
     ];
 
-    /// Returns true for kinds that only the log itself may write: readers act on them.
+    /// Whether the log says it about itself, and nobody else may: readers act on it.
     pub const fn is_own(self) -> bool {
         matches!(self, Kind::Rotated | Kind::Recovered)
     }

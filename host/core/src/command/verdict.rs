@@ -1,20 +1,20 @@
-//! The verdict on one simple command of a program.
+//! What was said of one simple command of a program.
 
 use serde::Serialize;
 
 use crate::decision::Decision;
 
-/// The strictest decision on one simple command, and the first rule with that decision.
+/// The strictest word about one simple command, and the first rule that said it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandVerdict {
-    /// The command for a person.
+    /// The command as a person reads it.
     pub command: String,
-    /// The decision.
+    /// What becomes of it.
     pub decision: Decision,
-    /// The rule, in its original spelling.
+    /// The rule, in its own spelling.
     pub rule: String,
-    /// The reason, in one sentence.
+    /// Why, in one sentence.
     pub why: String,
-    /// The byte range in the text: start and end.
+    /// Where it stands in the text, in bytes: from, and up to.
     pub span: (usize, usize),
 }

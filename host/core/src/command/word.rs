@@ -1,17 +1,17 @@
-//! One word of a command: the properties of an unknown word that follow from its syntax.
+//! One word of a command: what is known of one that only the shell will know, by how it is written.
 //!
-//! Out of scope: the meaning of the word to a program.
+//! Never here: what a program makes of it.
 
 use super::Word;
 
-/// Numbers from the shell itself: neither an option nor more than one word.
+/// Numbers that the shell itself has: neither an option nor more than one word.
 const NUMBERS: [&str; 4] = ["$?", "$#", "$$", "$!"];
 
-/// The parser's marker for the name of a pipe or a file of the shell's own.
+/// What the reader writes for the name of a pipe or a file of the shell's own.
 const PIPE: &str = "<(…)";
 
 impl Word {
-    /// The exact text that the program receives, if known.
+    /// What the program will get, if that is known.
     pub fn known(&self) -> Option<&str> {
         match self {
             Word::Known(text) => Some(text),
@@ -19,14 +19,14 @@ impl Word {
         }
     }
 
-    /// The text for a person.
+    /// As a person reads it.
     pub fn text(&self) -> &str {
         match self {
             Word::Known(text) | Word::Glob(text) | Word::Found(text) | Word::Unknown(text) => text,
         }
     }
 
-    /// Returns true if it stays one word whatever its value: it is quoted, or a number from the shell itself.
+    /// Whether the program gets it as one word, whatever is in it: it is quoted, or a number of the shell's own.
     pub fn is_single(&self) -> bool {
         match self {
             Word::Known(_) | Word::Found(_) => true,
@@ -35,7 +35,7 @@ impl Word {
         }
     }
 
-    /// Returns true if it may expand to a word with a leading dash.
+    /// Whether the program may get a word for it that begins with a dash.
     pub fn may_be_option(&self) -> bool {
         match self {
             Word::Known(text) => text.starts_with('-'),
@@ -63,7 +63,7 @@ fn is_number(raw: &str) -> bool {
     NUMBERS.contains(&raw) || length.is_some_and(is_name)
 }
 
-/// Returns true if all expansions are inside quotes. Returns false in case of doubt.
+/// Whether all that the shell puts in place stands between quotes. Of what is not plain that is not said.
 fn is_quoted(raw: &str) -> bool {
     let bytes = raw.as_bytes();
     let mut at = 0;
@@ -86,7 +86,7 @@ fn is_quoted(raw: &str) -> bool {
     !raw.is_empty()
 }
 
-/// The position after the closing double quote; `None` if it may expand to several words all the same.
+/// Behind the double quote that ends what begins here; nothing if it may be several words all the same.
 fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = match (bytes.get(at)?, bytes.get(at + 1)) {
@@ -109,10 +109,10 @@ fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Maximum nesting of quotes in substitutions. Deeper texts are not parsed.
+/// The deepest that quotes stand in substitutions. Texts that are deeper are not read at all.
 const DEPTH_MAX: usize = 12;
 
-/// The position after the closing parenthesis.
+/// Behind the parenthesis that ends what begins here.
 fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
     let mut open = 0_usize;
     if depth > DEPTH_MAX {
@@ -132,7 +132,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
             (b'\\', _) => at + 2,
             (b'\'', _) => end(bytes, at + 1, b'\'')?,
             (b'"', _) => {
-                // Splitting inside affects only the inner command.
+                // What is split in there is split for the command in there.
                 let mut inner = at + 1;
                 loop {
                     inner = match (bytes.get(inner)?, bytes.get(inner + 1)) {
@@ -148,7 +148,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
     }
 }
 
-/// The position after the next such byte.
+/// Behind the next such byte.
 fn end(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.iter()

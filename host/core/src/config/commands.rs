@@ -1,25 +1,25 @@
-//! Settings of commands: the allowed ones, and their sandbox.
+//! What a person may set about commands: which of them run, and in what sandbox.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// `execApprovals`: the commands that may run.
+/// `execApprovals`: which commands may run.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExecApprovals {
-    /// The commands that run without a question; by default those that only read.
+    /// Which commands run; not set, those that only read do, and the others are asked about.
     pub mode: Option<ExecMode>,
-    /// The commands that mode `allowlist` allows.
+    /// The commands that `allowlist` lets through.
     pub approvals: Vec<ExecApproval>,
 }
 
-/// The mode of the command policy.
+/// Which commands may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecMode {
     /// All of them.
     Full,
-    /// Commands that match a pattern.
+    /// Those that a pattern matches.
     Allowlist,
     /// None.
     Deny,
@@ -31,16 +31,15 @@ pub enum ExecMode {
 pub struct ExecApproval {
     /// Words of the command; `*` stands for one word, or for all the rest at the end.
     pub pattern: String,
-    /// The time of the last use, RFC 3339.
+    /// When it was last used, RFC 3339.
     #[serde(default)]
     pub last_used: Option<String>,
-    /// The author of the entry. An entry with `auto` counts only after a person has confirmed it; until then mimir
-    /// asks.
+    /// Who added it. What was added `auto` counts only after a person has confirmed it: it is asked about.
     #[serde(default)]
     pub added_by: AddedBy,
 }
 
-/// The author of an approval entry.
+/// Who added an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AddedBy {

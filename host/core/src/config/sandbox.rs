@@ -1,4 +1,4 @@
-//! Settings of the sandbox for commands: a name, or a block.
+//! What a person may set about the sandbox that commands run in: a name, or a block.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,82 +13,82 @@ use serde::{Deserialize, Serialize};
 use super::{OutOfRange, limits};
 use crate::code::Language;
 
-/// `sandbox`: the name of a mode, or a block.
+/// `sandbox`: the name of one, or a block with what it is to hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SandboxSettings {
-    /// The mode; unset it is [`SandboxMode::Auto`].
+    /// Which one; not set, it is [`SandboxMode::Auto`].
     pub mode: Option<SandboxMode>,
     /// The image of containers.
     pub image: Option<String>,
-    /// The images for code of `run_code`, per language, in place of [`Self::image`].
+    /// The images of containers that code of `run_code` runs in, where one is not [`Self::image`].
     pub images: BTreeMap<Language, String>,
-    /// The socket of the container engine, if not at a usual path.
+    /// The socket of the container engine, where it is none of the usual ones.
     pub socket: Option<String>,
-    /// Additional mounts.
+    /// What commands see beside the workspace.
     pub bind_mounts: Vec<BindMount>,
-    /// Gives commands access to the network. If it is set and not available, no command starts.
+    /// Whether commands reach the network. Asked for and not to be had, no command starts.
     pub network_access: Option<bool>,
-    /// Maximum memory of a command, in MiB.
+    /// Most memory of a command, in MiB.
     pub max_memory_mb: Option<u64>,
-    /// Maximum processor time of a command, in percent of one processor.
+    /// Most processor time of a command, in percent of one processor.
     pub max_cpu_percent: Option<u32>,
-    /// Maximum processes and threads of a command.
+    /// Most processes and threads of a command.
     pub max_processes: Option<u64>,
 }
 
-/// The kind of sandbox.
+/// Which sandbox commands run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxMode {
-    /// The strongest one available on this machine; never `none`.
+    /// The strongest that this machine has; never `none`.
     #[default]
     Auto,
-    /// The kernel's mechanisms.
+    /// What the kernel has.
     #[serde(alias = "nsjail")]
     Process,
     /// A container of Docker or Podman.
     #[serde(alias = "docker")]
     Container,
-    /// No sandbox.
+    /// None at all.
     #[serde(alias = "off")]
     None,
 }
 
-/// An additional mount: `/data`, `/data:rw`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
+/// Something that commands see beside the workspace: `/data`, `/data:rw`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindMount {
-    /// The source, an absolute path of this machine.
+    /// What, an absolute path of this machine.
     pub from: String,
-    /// The path inside the sandbox.
+    /// Where commands see it.
     pub at: String,
-    /// True if it is writable.
+    /// Whether they may change it.
     pub writable: bool,
 }
 
-/// The block as written in the file.
+/// The block, as it is written.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Block {
-    /// The mode.
+    /// Which one.
     #[serde(alias = "type")]
     mode: Option<SandboxMode>,
     /// The image of containers.
     image: Option<String>,
-    /// The images for code of `run_code`, per language: `python`, `bash`, `javascript`.
+    /// The images of containers that `run_code` runs code of a language in: `python`, `bash`, `javascript`.
     #[schemars(with = "BTreeMap<String, String>")]
     images: BTreeMap<Language, String>,
-    /// The socket of the container engine, if not at a usual path.
+    /// The socket of the container engine, where it is none of the usual ones.
     socket: Option<String>,
-    /// Additional mounts: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
+    /// What commands see beside the workspace: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
     #[schemars(with = "Vec<String>")]
     bind_mounts: Vec<BindMount>,
-    /// Gives commands access to the network.
+    /// Whether commands reach the network.
     network_access: Option<bool>,
-    /// Maximum memory of a command, in MiB.
+    /// Most memory of a command, in MiB.
     max_memory_mb: Option<u64>,
-    /// Maximum processor time of a command, in percent of one processor.
+    /// Most processor time of a command, in percent of one processor.
     max_cpu_percent: Option<u32>,
-    /// Maximum processes and threads of a command.
+    /// Most processes and threads of a command.
     max_processes: Option<u64>,
 }
 
@@ -108,13 +108,13 @@ impl From<Block> for SandboxSettings {
     }
 }
 
-/// Less memory starts no useful program; more than the maximum limits nothing on any machine.
+/// Less does not start a program that does anything; more than the most is no bound on any machine.
 const MEMORY_MB: (u64, u64) = (16, 1 << 24);
 const CPU_PERCENT: (u64, u64) = (1, 100 * 4096);
 const PROCESSES: (u64, u64) = (4, 1 << 22);
 
 impl SandboxSettings {
-    /// Checks that every limit is in range; `at` is the key of the block.
+    /// Checks that every bound that is set can be held; `at` is the key of the block.
     pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
         for (key, value, range) in [
             ("maxMemoryMb", self.max_memory_mb, MEMORY_MB),
@@ -171,9 +171,9 @@ impl JsonSchema for SandboxSettings {
     }
 }
 
-/// An invalid mount, with the reason.
+/// Why a mount is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{written}` is not a valid mount: {why}")]
+#[error("`{written}` is no mount: {why}")]
 pub struct NoMount {
     written: String,
     why: &'static str,
@@ -195,18 +195,18 @@ impl FromStr for BindMount {
         let writable = match parts.next() {
             None | Some("ro") => false,
             Some("rw") => true,
-            Some(_) => return Err(fault("the last part must be `ro` or `rw`")),
+            Some(_) => return Err(fault("what comes last is `ro` or `rw`")),
         };
         if parts.next().is_some() {
             return Err(fault("it has more than three parts"));
         }
         for path in [from, at] {
             if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
-                return Err(fault("paths must be absolute, without `..`"));
+                return Err(fault("its paths are absolute, without `..`"));
             }
         }
         if at.trim_matches('/').is_empty() {
-            return Err(fault("the target must not be `/`"));
+            return Err(fault("nothing is mounted over everything"));
         }
         Ok(Self {
             from: from.to_owned(),

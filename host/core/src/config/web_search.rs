@@ -1,7 +1,7 @@
-//! The settings of web searches, and the needs of `web_search` that follow from them.
+//! Who is asked when the web is searched, as a settings file has it, and what `web_search` needs for that.
 //!
-//! The component behind `web_search` builds the requests; their host and secret follow from the settings block that a
-//! person has written, and never from the component.
+//! The component behind `web_search` knows how to ask; where it may go, and with which secret, follows from the block
+//! that a person has written, and from nothing that the component says.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,33 +11,33 @@ use crate::needs::{HostNeed, SecretNeed};
 use crate::network::Target;
 use crate::tool::{Source, Tool};
 
-/// The provider of web searches. Replaces the block of a weaker file as a whole.
+/// Who is asked when the web is searched. As a whole it replaces a block of a file below.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebSearchSettings {
     /// `brave`, `tavily`, `searxng`, or `template` for any other that answers in JSON.
     pub provider: SearchProvider,
-    /// The URL of a SearXNG, or of a template: with `{query}`, and `{count}` for the number of results.
+    /// Where a SearXNG is, or what is asked by a template: with `{query}`, and `{count}` for how many results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The name of the secret with the API key, as stored by `mimir secrets set`.
+    /// The name of the secret that lets us in, as `mimir secrets set` keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The header with the secret, if the provider has no standard one: `X-API-Key: {key}`.
+    /// The header with the secret, where the provider has no usual one: `X-API-Key: {key}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// The body of a template's POST request: JSON with `{query}` and `{count}` in its strings.
+    /// What a template sends, by POST: JSON with `{query}` and `{count}` in its texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The path of the result list in the response to a template: names joined by dots.
+    /// Where the list of results is in the answer to a template: names with dots between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<String>,
-    /// The paths of title, URL and snippet in each result of a template.
+    /// Where title, address and snippet are in each result of a template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<SearchFields>,
 }
 
-/// A search provider.
+/// Who is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchProvider {
@@ -51,15 +51,15 @@ pub enum SearchProvider {
     Template,
 }
 
-/// The paths of the parts of a result, each as names joined by dots.
+/// Where the parts of a result are, each as names with dots between them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SearchFields {
-    /// The title.
+    /// Its title.
     pub title: String,
-    /// The URL.
+    /// Its address.
     pub url: String,
-    /// The snippet.
+    /// Some words of it.
     pub snippet: String,
 }
 
@@ -74,22 +74,22 @@ impl Default for SearchFields {
     }
 }
 
-/// The variable by which a tool declares that it searches, and in which it gets the block as JSON.
+/// The variable by which a tool says that it searches, and in which it finds the block as JSON.
 pub const SEARCH_VARIABLE: &str = "WEB_SEARCH";
 
-/// A valid search provider.
+/// A provider that can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSearch {
     /// The block as JSON.
     pub settings: String,
-    /// The host.
+    /// Where it is asked.
     pub host: HostNeed,
-    /// The API key.
+    /// What lets us in.
     pub secret: Option<SecretNeed>,
 }
 
 impl SearchProvider {
-    /// Its URL, if it is fixed.
+    /// Where it is, if that is always the same place.
     const fn place(self) -> Option<&'static str> {
         match self {
             Self::Brave => Some("https://api.search.brave.com"),
@@ -98,7 +98,7 @@ impl SearchProvider {
         }
     }
 
-    /// The header in which it expects the secret.
+    /// The header that it looks for the secret in.
     const fn header(self) -> &'static str {
         match self {
             Self::Brave => "X-Subscription-Token: {key}",
@@ -117,7 +117,7 @@ impl SearchProvider {
 }
 
 impl WebSearchSettings {
-    /// Checks the block. The error names the wrong key and the reason.
+    /// Checks the block. The error says which key is wrong, and what.
     pub fn check(&self) -> Result<WebSearch, String> {
         self.check_keys()?;
         let target = self.target()?;
@@ -144,7 +144,7 @@ impl WebSearchSettings {
         })
     }
 
-    /// Checks the keys against the provider.
+    /// Which keys there are for which provider.
     fn check_keys(&self) -> Result<(), String> {
         let provider = self.provider.as_str();
         let fixed = self.provider.place().is_some();
@@ -175,7 +175,7 @@ impl WebSearchSettings {
         }
     }
 
-    /// The target of the requests.
+    /// Where the provider is asked.
     fn target(&self) -> Result<Target, String> {
         let written = match (self.provider.place(), &self.url) {
             (Some(place), _) => place,
@@ -194,10 +194,10 @@ impl WebSearchSettings {
             }
             if self.body.is_some() {
                 serde_json::from_str::<serde_json::Value>(body)
-                    .map_err(|error| format!("webSearch.body is not valid JSON: {error}"))?;
+                    .map_err(|error| format!("webSearch.body is no JSON: {error}"))?;
             }
         }
-        // The query must not choose the host.
+        // What is asked for must not say who is asked.
         let filled = |word| {
             let text = written.replace("{query}", word).replace("{count}", "1");
             Target::parse(&text).map_err(|error| format!("webSearch.url: {error}"))
@@ -223,7 +223,7 @@ impl WebSearchSettings {
     }
 }
 
-/// Returns true for a valid secret and variable name.
+/// What `mimir secrets set` takes and what a variable can be called.
 pub(super) fn is_name(name: &str) -> bool {
     let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -231,7 +231,8 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 impl WebSearch {
-    /// Adds the needs of the provider to a built-in tool that searches. Other tools declare their hosts themselves.
+    /// Gives a built-in tool that searches the needs that come with the provider. Other tools ask for hosts by
+    /// themselves.
     pub fn equip(&self, tool: &mut Tool) {
         if !searches(tool) {
             return;
@@ -243,14 +244,14 @@ impl WebSearch {
     }
 }
 
-/// Returns true for the tool that this block is for.
+/// Whether it is the tool that this block is for.
 pub(crate) fn searches(tool: &Tool) -> bool {
     let mut variables = tool.definition.needs.variables.iter();
     tool.source == Source::BuiltIn && variables.any(|name| name == SEARCH_VARIABLE)
 }
 
 impl Config {
-    /// The search provider, if a valid one is set.
+    /// The search provider, if one is set that can be asked.
     pub fn web_search(&self) -> Option<WebSearch> {
         self.web_search.as_ref()?.check().ok()
     }

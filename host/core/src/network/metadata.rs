@@ -1,13 +1,13 @@
-//! The metadata services of clouds, which hand out the credentials of a machine.
+//! Where clouds hand the credentials of a machine to whoever asks from it.
 
 use core::net::{IpAddr, Ipv6Addr};
 
 use super::cidr::Cidr;
 use super::host::Host;
 
-/// Addresses with the names of their services.
+/// Addresses, each with whose they are.
 const ADDRESSES: &[(Cidr, &str)] = &[
-    // AWS, Google, Azure, Oracle, DigitalOcean, OpenStack and most others (169.254.169.254), and further ones of AWS.
+    // AWS, Google, Azure, Oracle, DigitalOcean, OpenStack and most others (169.254.169.254), and what AWS has beside it.
     (
         Cidr::v4([169, 254, 169, 0], 24),
         "the metadata service of most clouds",
@@ -52,8 +52,7 @@ const ADDRESSES: &[(Cidr, &str)] = &[
     ),
 ];
 
-/// Names with those of their services: some resolve to a public address, and inside a cloud any of them may be
-/// answered.
+/// Names, each with whose they are: some lead to a public address, and inside a cloud any of them may be answered.
 const NAMES: &[(&str, &str)] = &[
     ("metadata", "the metadata service of Google Cloud"),
     (
@@ -84,7 +83,7 @@ const NAMES: &[(&str, &str)] = &[
     ("rancher-metadata", "the metadata service of Rancher"),
 ];
 
-/// The metadata service at an address.
+/// Whose metadata an address leads to.
 pub(super) fn address(address: IpAddr) -> Option<&'static str> {
     ADDRESSES
         .iter()
@@ -92,7 +91,7 @@ pub(super) fn address(address: IpAddr) -> Option<&'static str> {
         .map(|(_, whose)| *whose)
 }
 
-/// The metadata service with a host name.
+/// Whose metadata a name leads to.
 pub(super) fn host(host: &Host) -> Option<&'static str> {
     let Host::Name(name) = host else {
         return None;

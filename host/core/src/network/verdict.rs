@@ -1,27 +1,27 @@
-//! The verdict of the network policy on a request or an address, with the rule behind it.
+//! What the policy says of a request or an address, with the rule that said it.
 
 use std::fmt;
 
 use super::pattern::HostPattern;
 
-/// The verdict on a request, in the order of strictness.
+/// What the policy says of a request. In the order of strictness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<'p> {
-    /// Allowed, as far as its addresses are. With the list entry that allows it, if one was needed.
+    /// It may be sent, as far as its addresses allow. With the entry that lets it, where one was needed.
     Allowed(Option<&'p HostPattern>),
-    /// Neither listed nor forbidden: a person may approve this request.
+    /// No entry lets it, and none forbids it: a person may say yes to this request.
     Unlisted(Refusal),
-    /// Forbidden; a person cannot approve it.
+    /// It may not be sent, whatever a person says now.
     Refused(Refusal),
 }
 
 impl Verdict<'_> {
-    /// Returns true if it may be sent.
+    /// Whether it may be sent.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 
-    /// The refusal, if any.
+    /// Why not.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Allowed(_) => None,
@@ -29,7 +29,7 @@ impl Verdict<'_> {
         }
     }
 
-    /// The stricter of two verdicts; the first if equal.
+    /// The stricter of two. Of two that are equally strict, the first.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         let rank = |verdict: &Self| match verdict {
@@ -45,14 +45,14 @@ impl Verdict<'_> {
     }
 }
 
-/// The reason why a request is not sent.
+/// Why a request is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The key of the rule, such as `network.blockedPorts`.
+    /// The key that says so, such as `network.blockedPorts`.
     pub rule: String,
-    /// One sentence, without a full stop.
+    /// One sentence, without a dot at its end.
     pub reason: String,
-    /// The remedy, without a full stop; empty if there is none.
+    /// What would let it, without a dot at its end; nothing does, where this is empty.
     pub remedy: String,
 }
 

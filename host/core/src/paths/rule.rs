@@ -1,20 +1,20 @@
-//! One path rule: its protection, its layer, and the text that a refusal quotes.
+//! One rule: what it shields, who put it there, and the words that a refusal quotes.
 
 use std::fmt;
 
-/// The protection of a path, from the weakest to the strictest.
+/// How far a rule closes a path. Ordered: the later one is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shield {
     /// May be read and listed; never created, changed, removed, renamed or linked.
     ReadOnly,
-    /// No access at all; listings omit it.
+    /// No operation at all, and lists leave it out.
     Hidden,
 }
 
-/// The layer of a rule, which determines who can lift it.
+/// Who put a rule there, and so who can lift it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// Always on; cannot be lifted.
+    /// Always on, lifted by nobody.
     Protected,
     /// Files that hold secrets; a person lifts one by its exact path.
     Secrets,
@@ -23,34 +23,34 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// The number of layers.
+    /// How many layers there are.
     pub(super) const COUNT: usize = 3;
 }
 
-/// A rule with its original text.
+/// A rule with the text that it was written as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub(super) text: Box<str>,
     pub(super) shield: Shield,
     pub(super) layer: Layer,
-    /// True for an exception, which lifts earlier rules of its layer.
+    /// Whether it is an exception: what it matches is lifted from earlier rules of its layer.
     pub(super) lifts: bool,
-    /// True if it matches only the exact path, and only if that is not a directory.
+    /// Whether it speaks only of the very path, and only when that is not a directory.
     pub(super) leaf: bool,
 }
 
 impl Rule {
-    /// The original text of the rule, with the `!` of an exception.
+    /// The text of the rule as it was written, with its `!` if it is an exception.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The protection of matching paths.
+    /// What it does to the paths that it matches.
     pub fn shield(&self) -> Shield {
         self.shield
     }
 
-    /// The layer of the rule.
+    /// Who put it there.
     pub fn layer(&self) -> Layer {
         self.layer
     }

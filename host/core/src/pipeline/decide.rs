@@ -9,7 +9,7 @@ use crate::tool::{Source, Trust};
 use super::Road;
 use super::effect::leak;
 use super::network::{self, Foreseen, OwnRequest, Said};
-use super::session::{ContentSource, WayOut};
+use super::session::WayOut;
 use super::trail::Trail;
 use super::validate::Checked;
 
@@ -167,7 +167,8 @@ fn leaves(
         let out = WayOut::Request {
             egress: request.egress(&mut headers),
             listed: said.listed || agreed,
-            command: ContentSource::Other,
+            agreed,
+            command: None,
             way: &way,
         };
         session.taint(accepts, &out, late);

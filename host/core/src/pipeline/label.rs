@@ -2,73 +2,58 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::outcome::{Content, DataClass, Label, Outcome, Output, TrustLevel};
+use crate::outcome::{Content, DataClass, Label, Output, TrustLevel};
 use crate::tool::{Group, Source, Tool, Trust};
 
 use super::Road;
 use super::sanitize::Clean;
-use super::session::ContentSource;
+use super::session::Heard;
 use super::trail::Trail;
 
 /// A result that says how far it can be trusted.
 pub struct Labeled {
     pub(super) clean: Clean,
     pub(super) label: Label,
-    /// The source of what is untrusted of it.
-    pub(super) source: ContentSource,
 }
 
 /// The worst label of what a call has read through other tools.
 #[derive(Debug, Default)]
 pub struct Floor(Mutex<Option<Worst>>);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct Worst {
     trust: TrustLevel,
     data_class: DataClass,
-    /// The one source of all that is untrusted of it.
-    source: ContentSource,
+    /// The one command by whose requests all of it came in.
+    heard: Heard,
 }
 
 impl Floor {
-    /// A nested call has ended like this.
-    pub(crate) fn note_outcome(&self, outcome: &Outcome) {
-        self.note_from(outcome.label(), outcome.source.clone());
-    }
-
-    /// Something came in with this label, from a source that is not told apart.
+    /// A nested call has ended with this label.
     pub(crate) fn note(&self, label: &Label) {
-        self.note_from(label, ContentSource::Other);
+        self.note_heard(label, None);
     }
 
     /// Something came in with this label, by that way.
-    pub(super) fn note_from(&self, label: &Label, source: ContentSource) {
+    pub(super) fn note_heard(&self, label: &Label, heard: Heard) {
         let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let untrusted = label.trust == TrustLevel::Untrusted;
         let (trust, data_class) = (label.trust, label.data_class);
-        *worst = Some(match worst.take() {
+        *worst = Some(match *worst {
             None => Worst {
                 trust,
                 data_class,
-                source,
+                heard,
             },
             Some(worst) => Worst {
                 trust: worst.trust.max(trust),
                 data_class: worst.data_class.max(data_class),
-                source: match worst.trust == TrustLevel::Untrusted {
-                    true if untrusted && worst.source != source => ContentSource::Other,
-                    true => worst.source,
-                    false => source,
-                },
+                heard: worst.heard.filter(|known| Some(*known) == heard),
             },
         });
     }
 
     fn worst(&self) -> Option<Worst> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,12 +81,10 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
             origin: "mimir".to_owned(),
         },
     };
-    let mut source = trail.tool().map_or(ContentSource::Other, |tool| ContentSource::of(tool));
+    let mut heard = None;
     if let Some(worst) = trail.floor().worst() {
         if label.trust < TrustLevel::Untrusted {
-            source = worst.source;
-        } else if worst.trust == TrustLevel::Untrusted && worst.source != source {
-            source = ContentSource::Other;
+            heard = worst.heard;
         }
         label.trust = label.trust.max(worst.trust);
         label.data_class = label.data_class.max(worst.data_class);
@@ -111,7 +94,7 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
     }
     let session = road.sessions.get(trail.session());
     session.masked(clean.masks.rules());
-    session.read(&label, source.clone());
+    session.read(&label, heard);
     if trail.tool().is_some_and(|tool| fetches(tool))
         && let Ok(output) = &clean.result
     {
@@ -121,11 +104,7 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
         });
         session.fetched(texts);
     }
-    Labeled {
-        clean,
-        label,
-        source,
-    }
+    Labeled { clean, label }
 }
 
 /// Returns true if a server has answered with nothing at all, as to a subscription.

@@ -1,51 +1,51 @@
-//! Errors in a policy.
+//! Why a policy is refused.
 
 use crate::config::OutOfRange;
 use crate::paths::PatternError;
 
-/// A configuration with invalid rules.
+/// A config whose rules cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// An invalid glob over paths.
+    /// A glob over paths is none.
     #[error("{place}: {error}")]
     Pattern {
-        /// The location in the file.
+        /// Where it is written.
         place: String,
-        /// The fault.
+        /// What is wrong with it.
         error: PatternError,
     },
-    /// A limit out of range.
+    /// A bound cannot be held.
     #[error("{place}: {error}")]
     Limit {
-        /// The location in the file.
+        /// Where it is written.
         place: String,
-        /// The limit with its range.
+        /// Which, and what could be held.
         error: OutOfRange,
     },
-    /// An exception in a deny list, which could lift what another file denies.
-    #[error("{place}: `{glob}`: exceptions with `!` are not supported in deny lists; list the paths to deny")]
+    /// A deny list with an exception, which could lift what another file denies.
+    #[error("{place}: `{glob}` is an exception, and a deny list has none; name what is denied")]
     Exception {
-        /// The location in the file.
+        /// Where it is written.
         place: String,
         /// The exception.
         glob: String,
     },
-    /// An invalid rule.
+    /// A rule that cannot be read.
     #[error("{place}: {text}")]
     Rule {
-        /// The location in the file.
+        /// Where it is written.
         place: String,
-        /// The fault.
+        /// What is wrong with it.
         text: String,
     },
-    /// A rule that contradicts its own examples.
+    /// A rule that does not do what its own examples say.
     #[error("{place}: {rule} {fault}: {example}")]
     Example {
-        /// The location in the file.
+        /// Where it is written.
         place: String,
         /// The rule.
         rule: String,
-        /// The contradiction.
+        /// What it should have done and did not.
         fault: &'static str,
         /// The example, as JSON.
         example: String,

@@ -1,21 +1,21 @@
-//! The targets of links among the path arguments of one call: a rule about a folder also applies to a link into it.
+//! Where the paths among the arguments of one call really lead: a rule about a folder speaks of a link to it too.
 
 use std::cell::RefCell;
 
 use crate::backend::{Backend, RealPath};
 use crate::tool::Tool;
 
-/// The link resolver of one call. Each path is looked up once.
+/// The links of one call. Each path is looked up once, whoever asks.
 pub(crate) struct Links<'a> {
     backend: Option<&'a dyn Backend>,
     known: RefCell<Vec<(String, RealPath)>>,
 }
 
-/// The maximum length of a path on Linux: a longer one cannot exist.
+/// As long as a path may be on Linux: what is longer is none.
 const PATH_MAX: usize = 4096;
 
 impl<'a> Links<'a> {
-    /// The resolver for calls of this tool.
+    /// Those that calls of this tool meet.
     pub(crate) fn of(tool: &'a Tool) -> Self {
         Self {
             backend: Some(&*tool.backend),
@@ -23,7 +23,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// A resolver without links, for arguments that belong to no call.
+    /// None: of arguments that belong to no call.
     pub(crate) fn none() -> Self {
         Self {
             backend: None,
@@ -31,7 +31,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// Resolves the path.
+    /// Where the path leads.
     pub(crate) fn real(&self, path: &str) -> RealPath {
         let Some(backend) = self.backend else {
             return RealPath::AsWritten;

@@ -1,11 +1,10 @@
-//! The structure of a schema that determines the cost of a check: the subschemas, and the parts of a value that they
-//! are applied to. Built once before the schema is compiled; a schema against which no value could be checked in time
-//! is refused.
+//! What of a schema decides how long a check takes: which part is applied to which part of a value. Built once, before
+//! the schema is compiled, and refused where no value at all could be checked in time.
 //!
-//! References make a schema of a few kilobytes arbitrarily large: a chain of 24 definitions, each with two references
-//! to the next, is 16 million schemas. A check cannot be interrupted, so it is counted beforehand.
+//! References make a schema of a few kilobytes as large as one likes: a chain of 24 definitions, each with two
+//! references to the next, is 16 million schemas. Nothing that checks can be stopped, so it is counted beforehand.
 //!
-//! Out of scope: deciding whether a value matches, which the library does.
+//! Never here: saying whether a value matches. That is the library's.
 
 use std::collections::HashMap;
 
@@ -17,33 +16,34 @@ use super::BadSchema;
 
 mod order;
 
-/// Maximum schemas applied to one value. The largest legitimate ones have some hundred alternatives.
+/// Schemas that may be applied to one and the same value. The largest honest ones have some hundred alternatives.
 const WIDEST: u64 = 20_000;
 
-/// Maximum nesting of schemas for one value: the library recurses, on a stack of 2 MiB.
+/// How deep schemas may be inside each other on one and the same value: the library recurses, on a stack of 2 MiB.
 const DEEPEST: u64 = 128;
 
-/// Maximum steps of a backtracking pattern search. The library's own limit is a million, for every text.
+/// The longest search of a pattern that looks back and forth, in steps. The library would take a million, for every
+/// text.
 pub(super) const BACKTRACK: usize = 5_000;
 
-/// The cost of such a search.
+/// What such a search counts as.
 const SEARCH: u64 = BACKTRACK as u64;
 
-/// The base URI of a schema without an `$id`.
+/// Where a schema without an `$id` is.
 const HERE: &str = "json-schema:///";
 
-/// One subschema.
+/// One schema, at the place where it is written.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Steps for its own keywords.
     pub(super) own: u64,
-    /// The number of its patterns.
+    /// How many patterns it has.
     patterns: usize,
     /// Steps for each member's name, or for a text, by its length.
     pub(super) search: u64,
-    /// True if one of its own keywords compares the whole value, as `const` does.
+    /// Whether a keyword of its own looks at all of a value, as `const` does.
     pub(super) whole: bool,
-    /// True if it depends on the members or items that others have evaluated. They are checked once more for that.
+    /// Whether it asks which members or items others have looked at. They are checked once more for that.
     pub(super) unevaluated: bool,
     /// Applied to the same value.
     pub(super) same: Vec<usize>,
@@ -51,7 +51,7 @@ pub(super) struct Part {
     pub(super) named: HashMap<String, usize>,
     /// Applied to the members whose names match; without a pattern, to any.
     pub(super) matched: Vec<(Option<Regex>, usize)>,
-    /// Applied to the members that neither of the two above takes.
+    /// Applied to the members that none of the two above take.
     pub(super) others: Vec<usize>,
     /// Applied to the names of members.
     pub(super) names: Vec<usize>,
@@ -59,14 +59,14 @@ pub(super) struct Part {
     pub(super) first: Vec<usize>,
     /// Applied to every item.
     pub(super) items: Vec<usize>,
-    /// True if more than one subschema applies it.
+    /// More than one part applies it.
     pub(super) shared: bool,
-    /// True if a chain of references leads back to it: the library caches its results.
+    /// A chain of references leads back to it: the library keeps what it has found out about it.
     pub(super) looping: bool,
 }
 
 impl Part {
-    /// The subschemas that are applied to parts of a value.
+    /// The parts that are applied to what is inside of a value.
     fn inner(&self) -> impl Iterator<Item = usize> {
         let matched = self.matched.iter().map(|(_, part)| part);
         self.named
@@ -79,26 +79,26 @@ impl Part {
             .copied()
     }
 
-    /// All subschemas that it applies.
+    /// All parts that it applies.
     fn all(&self) -> impl Iterator<Item = usize> {
         self.same.iter().copied().chain(self.inner())
     }
 }
 
-/// The subschemas of a schema; the first one is the root.
+/// The parts of a schema; the first one is the whole.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) parts: Vec<Part>,
-    /// Upper bound of the steps for one nested value, unless a subschema is recursive.
+    /// Steps for one value inside of another, at most, where no part loops.
     pub(super) unfolded: Option<u64>,
-    /// The number of patterns.
+    /// How many patterns it has.
     pub(super) patterns: usize,
-    /// True if any subschema depends on what others have evaluated.
+    /// Whether any part asks what others have looked at.
     pub(super) unevaluated: bool,
 }
 
 impl Shape {
-    /// Analyzes a schema, and refuses one that no value could be checked against.
+    /// Takes a schema apart, and refuses one that no value could be checked against.
     pub(super) fn of(schema: &Value) -> Result<Self, BadSchema> {
         let mut parts = take_apart(schema)?;
         order::mark_loops(&mut parts);
@@ -127,8 +127,8 @@ impl Shape {
     }
 }
 
-/// Collects every subschema once, with a work list instead of recursion: a chain of references may be as long as the
-/// text.
+/// Finds every schema that is applied somewhere, each once, with a list of work and no recursion: a chain of
+/// references may be as long as the text.
 fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
     let bad = |error: &dyn std::fmt::Display| {
         BadSchema(crate::text::prefix(&error.to_string(), super::SHOWN).to_owned())
@@ -169,7 +169,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
             let mut sub = |schema| find(schema, resolver.clone());
             match (keyword.as_str(), value) {
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
-                    // The library ignores an empty reference and one to the enclosing schema.
+                    // The library takes an empty one for nothing, as it does one to the schema that it is in.
                     if reference.is_empty() {
                         continue;
                     }
@@ -180,7 +180,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
                     }
                     let name = reference.rsplit_once('#').map_or("", |(_, name)| name);
                     if keyword == "$dynamicRef" {
-                        // The target depends on the dynamic scope, so all candidates are counted.
+                        // Which one it is depends on the way here. All are counted.
                         for target in anchors.get(name).into_iter().flatten() {
                             if !std::ptr::eq(*target, contents) {
                                 part.same.push(find(target, resolver.clone()));
@@ -225,7 +225,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
                     part.patterns += 1;
                 }
                 ("enum", Value::Array(values)) => {
-                    // Each value is compared until it differs.
+                    // Each is compared until it differs.
                     part.own += values.iter().map(super::cost::size).sum::<u64>();
                     part.whole = true;
                 }
@@ -239,13 +239,13 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
     Ok(parts)
 }
 
-/// A pattern that is cheap to match; names are assumed to match any other.
+/// A pattern that can be tried cheaply; every name may match any other.
 fn small(pattern: &str) -> Option<Regex> {
     let mut builder = RegexBuilder::new(pattern);
     builder.size_limit(super::PATTERN_LEAST).build().ok()
 }
 
-/// The cost of searching a pattern. Most take time linear in the text, and some backtrack.
+/// What looking for a pattern counts as. Most take time in proportion to the text, and some look back and forth.
 fn search(pattern: &str) -> u64 {
     if regex_syntax::parse(pattern).is_ok() {
         2
@@ -254,7 +254,7 @@ fn search(pattern: &str) -> u64 {
     }
 }
 
-/// The possible targets of a `$dynamicRef`, by name.
+/// The schemas that a `$dynamicRef` may mean, by name.
 fn dynamic_anchors(schema: &Value) -> HashMap<&str, Vec<&Value>> {
     let mut found: HashMap<&str, Vec<&Value>> = HashMap::new();
     let mut work = vec![schema];

@@ -1,11 +1,10 @@
-//! A transport that processes a server's messages in order, and limits the server's requests.
+//! What a server says is heard in the order in which it came, and no more of it than anybody asked for.
 //!
-//! rmcp handles each notification in a task of its own and delivers a response to its waiter directly, so a call could
-//! be over before progress that the server reported earlier was handled. Here progress and logs are handled as they
-//! arrive. rmcp also accepts any number of requests: each request of a server costs a task and a response until the
-//! server reads that.
+//! rmcp hands each notification to a task of its own and an answer to whoever waits for it, so that a call could be
+//! over before the progress was heard that its server had told right before. Here both are heard while they arrive. And
+//! it takes whatever comes: each request of a server is a task and an answer until the server reads that.
 //!
-//! Out of scope: the handling of the messages.
+//! Never here: what is made of it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,17 +18,17 @@ use super::ears::Ears;
 use super::end::End;
 use super::pace::{self, Pace};
 
-/// Maximum number of unanswered requests of a server: a server makes requests during a call, and few of them.
+/// Requests of a server that may wait for their answers at a time: it asks in the middle of a call, and for few things.
 const OPEN_MOST: usize = 100;
 
-/// A transport that handles progress and log messages before it passes on later messages.
+/// A transport whose progress and log lines are heard before what comes after them is passed on.
 pub(super) struct Attentive<T> {
     inner: T,
     ears: Arc<Ears>,
     end: Arc<End>,
     notes: Pace,
     requests: Pace,
-    /// Requests that are not answered yet: an entry is removed when its response has been written.
+    /// The requests that were not answered yet: one is when its answer was written.
     open: Arc<Mutex<HashSet<RequestId>>>,
 }
 
@@ -45,7 +44,7 @@ impl<T> Attentive<T> {
         }
     }
 
-    /// Returns true if one more request is accepted. A second one with the same id would hide behind the first.
+    /// Whether one more request is taken. A second one of the same name would hide behind the first.
     fn takes(&mut self, id: &RequestId) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(id.clone()) && open.len() <= OPEN_MOST && self.requests.takes()
@@ -90,7 +89,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Attentive<T> {
                 }
                 ServerJsonRpcMessage::Notification(note) => match &note.notification {
                     ServerNotification::ProgressNotification(note) => {
-                        // Even in a flood: the latest value counts, and forwarding has its own rate limit.
+                        // Also of a flood: the newest value counts, and how many are sent on is limited there.
                         self.ears.progress(&note.params);
                         if !self.notes.takes() {
                             self.end.flooded();
@@ -104,7 +103,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Attentive<T> {
                     ServerNotification::LoggingMessageNotification(note) => {
                         self.ears.log(&note.params);
                     }
-                    // A cancelled request gets no response.
+                    // Who is not waited for is not answered.
                     ServerNotification::CancelledNotification(note) => {
                         if let Some(id) = &note.params.request_id {
                             close(&self.open, id);

@@ -1,5 +1,5 @@
-//! Messages that a server sends on its own: progress, log lines, change notifications, and requests, which the input
-//! request broker of the current call handles.
+//! What a server says without being asked: progress, log lines, that what it has is other than it was, and requests of
+//! its own, which the desk of the call deals with in the middle of which they come.
 
 #![expect(
     deprecated,
@@ -30,35 +30,34 @@ use super::misfit::misfit;
 use super::pace::{self, Pace};
 use super::spec::ServerSpec;
 
-/// Maximum length of a progress message in characters, as for other tools. The rate is limited by the sender to the
-/// client.
+/// Characters of a progress message: as many as of a tool of ours. How many are sent on is limited where they are sent.
 const MESSAGE_MOST: usize = 500;
 
-/// Maximum length of a log line in characters.
+/// Characters of a log line that are kept.
 const LINE_MOST: usize = 4_096;
 
-/// Number of progress messages that are stored for calls without an observer yet.
+/// Progress that is kept for calls that nobody watches yet.
 const EARLY_MOST: usize = 64;
 
-/// Calls in progress, and early progress of calls without an observer yet, newest first.
+/// The calls under way, and what was said of those that nobody watches yet, the newest first.
 #[derive(Default)]
 struct Watching {
     calls: HashMap<ProgressToken, Arc<Desk>>,
     early: VecDeque<(ProgressToken, Progress)>,
 }
 
-/// A changed resource of a server.
+/// A resource of a server that is another now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Updated {
     pub(crate) server: String,
-    /// The server's own URI.
+    /// By the server's own URI.
     pub(crate) uri: String,
 }
 
-/// Channel for changed resources.
+/// Tells of resources that are others now.
 pub(super) type Updates = broadcast::Sender<Updated>;
 
-/// Receives the messages of one server.
+/// Hears one server.
 pub(super) struct Ears {
     server: String,
     gates: Gates,
@@ -66,9 +65,9 @@ pub(super) struct Ears {
     redactor: Redactor,
     watching: Mutex<Watching>,
     logged: Mutex<Pace>,
-    /// Set if the tools may have changed since they were last listed.
+    /// Whether its tools may be others than when it was asked last.
     stale: AtomicBool,
-    /// Notified when `stale` is set.
+    /// Told when that is so.
     changed: Notify,
 }
 
@@ -86,10 +85,10 @@ impl Ears {
         })
     }
 
-    /// Registers a call: its progress and the server's requests go to its broker.
+    /// Hands the progress of a call to its desk, and what the server asks for meanwhile.
     pub(super) fn watch(&self, token: ProgressToken, desk: Arc<Desk>) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        // Holding the lock ensures that progress received from now on is delivered after the early one.
+        // Under the lock, so that what comes now comes after.
         while let Some(at) = watching.early.iter().rposition(|(of, _)| *of == token) {
             if let Some((_, progress)) = watching.early.remove(at) {
                 desk.observer().progress(progress);
@@ -98,7 +97,7 @@ impl Ears {
         watching.calls.insert(token, desk);
     }
 
-    /// Returns the broker for messages that name no call; none if they may belong to one session or another.
+    /// The desk that what a server says without naming a call belongs to; none if it may be of one session or another.
     fn desk(&self) -> Option<Arc<Desk>> {
         let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let mut desks = watching.calls.values();
@@ -108,13 +107,13 @@ impl Ears {
             .then(|| Arc::clone(first))
     }
 
-    /// Handles a request of the server.
+    /// Deals with a request of the server's own.
     async fn wish(&self, want: Want, params: Value) -> Result<Value, ErrorData> {
         if !self.gates.lets(want) {
             return Err(unserved(want));
         }
         let Some(desk) = self.desk() else {
-            let message = "mimir only serves this request during a call, and only if it is clear which call it belongs to";
+            let message = "mimir serves this in the middle of a call alone, and only where it is clear of which";
             return Err(ErrorData::invalid_request(message, None));
         };
         desk.one(want, params).await.map_err(|error| {
@@ -122,25 +121,25 @@ impl Ears {
         })
     }
 
-    /// Unregisters an ended call: later messages for it are dropped.
+    /// The call has ended: what comes later is nobody's.
     pub(super) fn forget(&self, token: &ProgressToken) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.calls.remove(token);
     }
 
-    /// Returns true if the tools have to be listed again, and clears the flag.
+    /// Whether it has to be asked again what its tools are. Asked once, it is taken as done.
     pub(super) fn take_stale(&self) -> bool {
         self.stale.swap(false, Ordering::AcqRel)
     }
 
-    /// Sets the flag again after a failed attempt to list the tools.
+    /// It was asked, and did not say.
     pub(super) fn still_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Handles a progress notification.
+    /// A server has said how far a call is.
     pub(super) fn progress(&self, said: &ProgressNotificationParam) {
-        // NaN and negative numbers count as zero steps.
+        // What is no number of steps is none at all.
         let steps = |number: f64| number.max(0.0) as u64;
         let message = said.message.as_deref();
         let progress = Progress {
@@ -153,7 +152,7 @@ impl Ears {
             let token = &said.progress_token;
             match (watching.calls.get(token), &token.0) {
                 (Some(desk), _) => Arc::clone(desk.observer()),
-                // The call has been sent, but is not registered yet. Our tokens are numbers.
+                // Its call has been sent, and whoever sent it has not come to watching yet. Our tokens are numbers.
                 (None, NumberOrString::Number(_)) => {
                     watching.early.truncate(EARLY_MOST - 1);
                     watching.early.push_front((token.clone(), progress));
@@ -165,7 +164,7 @@ impl Ears {
         observer.progress(progress);
     }
 
-    /// Handles a log message.
+    /// A server has written a line of its log.
     pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
         {
             let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,12 +176,12 @@ impl Ears {
             Some(words) => words.to_owned(),
             None => line.data.to_string(),
         };
-        // Masked before truncation, so that no partial secret remains.
+        // Masked before it is cut.
         let mut words = visible(prefix(&words, LINE_MOST + REACH));
         self.redactor.text(&mut words);
         let words = prefix(&words, LINE_MOST).to_owned();
         tracing::info!(server = self.server, level = ?line.level, "{words}");
-        // A client only gets logs that belong to its own call.
+        // The client hears what its own call has to do with.
         if let Some(desk) = self.desk() {
             desk.observer().log(LogLine {
                 level: level(line.level),
@@ -191,31 +190,31 @@ impl Ears {
         }
     }
 
-    /// Handles a resource update.
+    /// A resource is another.
     pub(super) fn updated(&self, uri: String) {
         let server = self.server.clone();
-        // An error means that there are no subscribers.
+        // Whoever listens to nothing is told nothing.
         let _ = self.updates.send(Updated { server, uri });
     }
 
-    /// Marks the lists as changed.
+    /// What it has is other than it was.
     pub(super) fn changes(&self) {
         self.stale.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Waits until the server's tools have changed.
+    /// Waits until the server says that its tools have changed.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 }
 
-/// Returns the error for a request that mimir did not declare to support.
+/// An answer to a request that was not asked for: nothing of the kind was declared.
 fn unserved(want: Want) -> ErrorData {
     let what = want.method();
     ErrorData::new(
         ErrorCode::METHOD_NOT_FOUND,
-        format!("mimir does not support {what} for this server, and has not declared it"),
+        format!("mimir does not serve {what} to this server, and has not declared it"),
         None,
     )
 }
@@ -226,19 +225,19 @@ fn to_value(params: &impl serde::Serialize) -> Value {
 
 fn of_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
     serde_json::from_value(answer)
-        .map_err(|error| ErrorData::internal_error(format!("the answer is not valid: {error}"), None))
+        .map_err(|error| ErrorData::internal_error(format!("the answer is none: {error}"), None))
 }
 
-/// rmcp's client handler for a server. Clones share their state. Progress and log messages are not handled here, but
-/// earlier, in the order of arrival.
+/// Hears a server for rmcp; what it hears is shared. Progress and log lines are heard before, in the order in which they
+/// come.
 #[derive(Clone)]
 pub(super) struct Hearing(pub(super) Arc<Ears>);
 
 impl ClientHandler for Hearing {
     fn get_info(&self) -> ClientConfig {
-        // Declares all requests that the settings allow. Support by the client of a call is known only when it calls.
+        // What the settings let. Whether the client of a call has it is known when it calls.
         let implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
-        // The newest version has no handshake, so none is requested here.
+        // The newest version has no handshake, and none is asked for by one.
         ClientConfig::new(self.0.gates.declared(|_| true), implementation)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
@@ -266,7 +265,7 @@ impl ClientHandler for Hearing {
         of_value(self.0.wish(Want::Form, to_value(&params)).await?)
     }
 
-    /// Handles every other request: an unknown method, or params that do not match the method.
+    /// What is none of the requests above: another method, or params that are not those of its own.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

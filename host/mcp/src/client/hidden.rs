@@ -1,7 +1,6 @@
-//! Hints for a server whose files are hidden by its sandbox.
+//! A server that does not find what it is started with, for the sandbox hides it: what a person is told then.
 //!
-//! Out of scope: the sandbox's rules. The hint is derived from the server's own output, and from the files on this
-//! machine.
+//! Never here: what the sandbox shows. It is told by the server's own words, and by what lies on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ use mimir_core::text::visible;
 
 use super::end::End;
 
-/// Phrases with which programs report something as not found.
+/// How programs say that something is not there.
 const ABSENT: [&str; 7] = [
     "cannot find",
     "can't find",
@@ -28,13 +27,13 @@ const SHOWN: [&str; 8] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/proc",
 ];
 
-/// Returns true if a line reports something as not found.
+/// Whether a line says that something is not there.
 pub(super) fn is_absence(line: &str) -> bool {
     let line = line.to_lowercase();
     line.contains('/') && ABSENT.iter().any(|words| line.contains(words))
 }
 
-/// Adds a hint to the error of a failed start if the server did not find a file that exists.
+/// The error of a start that failed, with the way out where the server has not found what is there.
 pub(super) fn told(mut error: ToolError, launch: &Launch, root: &Path, end: &End) -> ToolError {
     if launch.sandbox.mode == Some(SandboxMode::None) {
         return error;
@@ -42,7 +41,7 @@ pub(super) fn told(mut error: ToolError, launch: &Launch, root: &Path, end: &End
     let Some(path) = hidden(launch, root, &end.absences()) else {
         return error;
     };
-    // Files next to a program usually belong to it.
+    // What lies beside a program is a part of it, as a rule.
     let folder = match path.parent() {
         Some(folder) if !path.is_dir() && folder.parent().is_some() => folder,
         _ => &path,
@@ -50,23 +49,23 @@ pub(super) fn told(mut error: ToolError, launch: &Launch, root: &Path, end: &End
     let server = visible(&end.server);
     let [path, folder] = [&path, folder].map(|path| visible(&path.display().to_string()));
     error.message.push_str(&format!(
-        "; it did not find `{path}`, which exists: its sandbox hides your home and other folders"
+        "; it does not find `{path}`, which is there: its sandbox shows it neither your home nor what lies elsewhere"
     ));
     let ways = [
         format!(
-            "set `bindMounts: [{folder}]` in mcp.servers.{server} to let it read that folder"
+            "`bindMounts: [{folder}]` in mcp.servers.{server} shows it that folder, to be read"
         ),
-        format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
+        format!("`sandbox: none` in mcp.servers.{server} starts it with all that you may do"),
     ];
     let before = error.way_out.to_vec();
     error.with_way_out(before.into_iter().chain(ways))
 }
 
-/// Returns the path in the command line that the server did not find although it exists.
+/// What it is started with, has not found, and is there.
 fn hidden(launch: &Launch, root: &Path, absences: &[String]) -> Option<PathBuf> {
     let values = launch.environment.iter().map(|(_, value)| value);
     let words = launch.words.iter().chain(values);
-    // An option such as `--config=/x` names a file, too.
+    // `--config=/x` names a file, too.
     let paths = words.map(|word| match word.split_once('=') {
         Some((_, path)) if word.starts_with('-') => path,
         _ => word.as_str(),

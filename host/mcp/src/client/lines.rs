@@ -1,5 +1,4 @@
-//! A server on a pair of pipes: one message per line, with limits on the size of a message and the rate of
-//! notifications.
+//! A server on a pair of pipes: a message a line, none longer than fits, and no more notifications than anyone reads.
 
 use std::io;
 use std::sync::Arc;
@@ -15,13 +14,13 @@ use super::errors;
 use super::link::End;
 use super::pace::{self, Pace};
 
-/// Maximum number of values in one message. A value of two bytes in JSON takes a hundred times that in memory.
+/// Values in one message. Each takes a hundred times the memory of the two bytes that it may be written in.
 const VALUES_MOST: usize = 250_000;
 
 type From = Box<dyn AsyncRead + Send + Sync + Unpin>;
 type To = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 
-/// Exchanges messages with a server line by line.
+/// Speaks with a server line by line.
 pub(super) struct Lines {
     reader: Reader<From>,
     writer: Writer<To>,
@@ -55,7 +54,7 @@ impl Transport<RoleClient> for Lines {
         loop {
             let line = match self.reader.next().await {
                 Piece::Line(line) => line,
-                // The rest of the line would be useless.
+                // Nothing of the rest could be made use of.
                 Piece::Part(_) => {
                     self.end.because_too_long(LINE_MOST as u64);
                     return None;
@@ -65,7 +64,7 @@ impl Transport<RoleClient> for Lines {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            // A flood is detected before parsing: a notification has no id.
+            // A flood is recognised before it is read: a notification has no id.
             if is_notification(&line) && !self.pace.takes() {
                 self.end.flooded();
                 continue;
@@ -76,7 +75,7 @@ impl Transport<RoleClient> for Lines {
             }
             match errors::read(&line) {
                 Ok(message) => return Some(message),
-                // A program that prints other text on stdout is not stopped for it.
+                // A program that prints beside the protocol is not ended for it.
                 Err(error) => self.end.strange(&line, &error),
             }
         }
@@ -88,7 +87,7 @@ impl Transport<RoleClient> for Lines {
     }
 }
 
-/// Returns true if a message has more values than allowed.
+/// Whether a message has more values than are read.
 pub(super) fn is_dense(message: &[u8]) -> bool {
     let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
     for byte in message {
@@ -103,7 +102,7 @@ pub(super) fn is_dense(message: &[u8]) -> bool {
     values > VALUES_MOST
 }
 
-/// Returns true if a line looks like a notification at its beginning, where every library writes the method.
+/// Whether a line looks like a notification from its beginning, where every library writes the method.
 pub(super) fn is_notification(line: &[u8]) -> bool {
     const LOOKED_AT: usize = 128;
     let head = &line[..line.len().min(LOOKED_AT)];

@@ -1,21 +1,21 @@
-//! Rate limits for unsolicited messages.
+//! How much is taken of what nobody asked for.
 //!
-//! Out of scope: the content of the messages.
+//! Never here: what it is.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Maximum number of notifications per second; the rest is dropped.
+/// Notifications of a second that are heard; the rest is dropped.
 const NOTIFICATIONS_MOST: u32 = 1_000;
 
-/// Maximum number of log lines per minute: the server's own log has the rest.
+/// Log lines of a minute that are kept: who wants more reads the server's own log.
 const LOG_MOST: u32 = 1_000;
 
-/// Maximum number of requests of a server per second. A well-behaved server makes few.
+/// Requests of a second that a server may have of its client. An honest one asks for something now and then.
 const REQUESTS_MOST: u32 = 1_000;
 
-/// Allows a number of messages per interval.
+/// So many of something in so much time.
 pub(super) struct Pace {
     most: u32,
     time: Duration,
@@ -45,7 +45,7 @@ impl Pace {
         }
     }
 
-    /// Returns true if one more message is accepted now.
+    /// Whether one more is taken now.
     pub(super) fn takes(&mut self) -> bool {
         if self.since.elapsed() > self.time {
             (self.since, self.taken) = (Instant::now(), 0);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn rate_limit_refills_after_the_interval() {
+    async fn as_many_are_taken_as_fit_and_then_again() {
         let mut pace = Pace::new(1_000, Duration::from_millis(200));
         let taken = (0..1_500).filter(|_| pace.takes()).count();
         assert_eq!(taken, 1_000);

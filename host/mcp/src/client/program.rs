@@ -1,5 +1,4 @@
-//! A server that is a program: started in the sandbox, with its stderr read, and stopped with all of its child
-//! processes.
+//! A server that is a program: started in the sandbox, heard on its stderr, and ended with all that it started.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -22,31 +21,31 @@ use super::runner;
 use super::server::Deps;
 use super::spec::filled;
 
-/// Time limit for a server to exit after its input has been closed, and again after it was asked to terminate.
+/// How long a server may take to end when its input has ended, and again when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The shorter limit while this process shuts down, and the limit for all servers together.
+/// The same while this process waits for it to be able to end, and how long it waits for all.
 const LAST: Duration = Duration::from_millis(500);
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// Number of programs that run or are being stopped.
+/// Programs that run, or are being ended.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// True while this process shuts down.
+/// Whether this process is about to end.
 static LEAVING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
-/// Maximum number of stderr lines, and characters of each. The rest is read and dropped, so that a full pipe does not
-/// block the server.
+/// Lines of stderr that are heard, and characters of each: the rest is read and dropped, so that the server is not stopped
+/// by a pipe that is full.
 const LINES_MOST: usize = 1_000;
 const LINE_MOST: usize = 4_096;
 
-/// Bytes of a line that are scanned: a secret that begins in the visible part may end after it.
+/// Bytes of a line that are looked at: a secret that begins in what is shown may end behind it.
 const LINE_READ: usize = LINE_MOST + REACH;
 
-/// Time for which the stderr of a server that did not start is still read.
+/// How long a server that has not begun is heard to its end.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// Starts a server and connects to it.
+/// Starts a server and begins to speak with it.
 pub(super) async fn begin(
     launch: &Launch,
     era: Era,
@@ -79,7 +78,7 @@ pub(super) async fn begin(
     let begun = Link::begin(lines, era, ears, Arc::clone(&end), Box::new(held)).await;
     match begun {
         Err(Unbegun::Failed(mut error)) => {
-            // Its last output may still be in transit.
+            // What it has said may be under way still.
             let _ = timeout(LAST_WORDS, hearing).await;
             end.heard(&mut error);
             Err(Unbegun::Failed(hidden::told(
@@ -90,10 +89,10 @@ pub(super) async fn begin(
     }
 }
 
-/// Returns the error for a program that downloads a package on each start, if its sandbox has no network.
+/// The error for a program that downloads a package each time it starts, where its sandbox has no network.
 fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
     let sandbox = &launch.sandbox;
-    // A package in an image or a mounted folder need not be downloaded.
+    // What an image or a mounted folder has need not be downloaded.
     let elsewhere = matches!(
         sandbox.mode,
         Some(SandboxMode::None | SandboxMode::Container)
@@ -104,37 +103,37 @@ fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
     }
     let runner = runner::downloads(&launch.words)?;
     let message = format!(
-        "the server `{server}` cannot be started: `{runner}` downloads its package on each start, but its sandbox has no network"
+        "the server `{server}` cannot be started: `{runner}` downloads its package when it starts, and its sandbox has no network"
     );
     let ways = [
-        format!("run `mimir mcp install {server}` to download the package once, and to pin it"),
-        format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
+        format!("`mimir mcp install {server}` downloads the package once, and pins it"),
+        format!("`sandbox: none` in mcp.servers.{server} starts it with all that you may do"),
     ];
     Some(ToolError::new(Code::Unavailable, message).with_way_out(ways))
 }
 
-/// Waits for the end of the program, or stops it when its handle is dropped.
+/// Waits for the end of the program, or ends it when nobody holds it any more.
 async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<End>) {
     let _alive = Alive::new();
     let ended = tokio::select! {
         ended = hold.wait() => Some(ended),
         dropped = dropped => { drop(dropped); None }
         () = leaving() => {
-            // Its input may stay open for as long as this process runs.
+            // Its input may be open for as long as we are there.
             hold.terminate().await;
             None
         }
     };
     match ended {
         Some(Ok(code)) => {
-            let message = format!("the server exited on its own, with exit code {code}");
+            let message = format!("the server ended by itself, with the exit code {code}");
             end.because(ToolError::new(Code::ExecutionError, message));
             return;
         }
         Some(Err(error)) => return end.because(error),
         None => {}
     }
-    // Its input has been closed: a well-behaved server exits.
+    // Its input has ended: a good server ends by itself.
     if ends(&mut *hold).await {
         return;
     }
@@ -146,7 +145,7 @@ async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<
     ends(&mut *hold).await;
 }
 
-/// Returns true if the program exits within its time limit.
+/// Whether it ends within the time that it has for that.
 async fn ends(hold: &mut dyn Hold) -> bool {
     let patience = async {
         tokio::select! {
@@ -160,7 +159,7 @@ async fn ends(hold: &mut dyn Hold) -> bool {
     }
 }
 
-/// Completes when this process starts to shut down.
+/// Completes when this process is about to end.
 async fn leaving() {
     let mut told = LEAVING.subscribe();
     if told.wait_for(|leaving| *leaving).await.is_err() {
@@ -168,16 +167,16 @@ async fn leaving() {
     }
 }
 
-/// Time until this process learns of a shutdown in which its whole process group is stopped at once.
+/// How long it may take until this process hears that it is to end, where all that it belongs to is ended at once.
 const HEARING: Duration = Duration::from_millis(100);
 
-/// Returns true if this process is shutting down, or learns so within [`HEARING`].
+/// Whether this process is about to end, or finds out in a moment.
 pub(super) async fn leaves() -> bool {
     timeout(HEARING, leaving()).await.is_ok()
 }
 
-/// Stops all programs before this process exits: tasks that the runtime drops on shutdown are not awaited, and child
-/// processes of such a program would survive.
+/// Ends all programs, for a process that is about to end itself: what a runtime drops while it shuts down is not waited
+/// for, and what such a program had started would stay.
 pub async fn leave() {
     LEAVING.send_replace(true);
     let until = Instant::now() + LEAVE;
@@ -186,7 +185,7 @@ pub async fn leave() {
     }
 }
 
-/// Counts a program while it exists.
+/// A program that is looked after.
 struct Alive;
 
 impl Alive {
@@ -202,12 +201,12 @@ impl Drop for Alive {
     }
 }
 
-/// Reads a server's stderr.
+/// Hears what a server says beside the protocol.
 async fn hear(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<End>) {
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
     let mut heard = 0;
-    // A secret may continue on the next line, as keys do.
+    // A secret may go on in the next line, as keys do.
     let mut masked = end.redactor.lines();
     loop {
         let bytes = match reader.fill_buf().await {

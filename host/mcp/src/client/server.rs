@@ -1,4 +1,4 @@
-//! Lifecycle of a server: started on demand, restarted after a failure, stopped when idle.
+//! One server through its life: started when it is needed, started again after it fell, stopped when nobody asks.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,56 +27,56 @@ mod fault;
 mod looking;
 mod watched;
 
-/// External dependencies of the servers.
+/// What servers need from outside.
 #[derive(Clone)]
 pub struct Deps {
     /// Starts programs in the sandbox.
     pub launcher: Arc<dyn Launcher>,
-    /// Holds the secrets that are passed to servers.
+    /// Has the secrets that servers are given.
     pub vault: Arc<dyn Vault>,
-    /// Stores descriptions of servers.
+    /// Keeps what servers have said.
     pub store: Arc<dyn Store>,
-    /// Creates a client that can reach this URL only, or the reason why the URL is not allowed.
+    /// A client that reaches this URL and no other, or why it may not be reached.
     pub client: Arc<Clients>,
-    /// Stores logins.
+    /// Keeps the logins at servers.
     pub logins: Arc<dyn Logins>,
-    /// The workspace: the root for servers that may know it.
+    /// The workspace: the root that a server is told if it is told one.
     pub root: Arc<Path>,
 }
 
-/// Creates the HTTP client for a URL.
+/// Gives the client that reaches a URL.
 pub type Clients = dyn Fn(&str) -> Result<Client, ToolError> + Send + Sync;
 
-/// Maximum backoff between two attempts to start a failing server.
+/// The longest time between two tries to start a server that fails.
 const BACKOFF_MOST: Duration = Duration::from_secs(60);
 
-/// First backoff; each following one is twice as long.
+/// The first of these times; each is twice the one before.
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// A server that exits sooner after its start counts as failed to start.
+/// A server that ends sooner after its start has failed to start.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// Minimum interval between two listings of a server's tools, however often it reports changes.
+/// A server's tools are asked for at most this often, however often it says that they have changed.
 const RELIST: Duration = Duration::from_secs(1);
 
-/// A server in use.
+/// A server that is used.
 pub(super) struct Server {
     pub(super) spec: ServerSpec,
     deps: Deps,
     state: Mutex<State>,
-    /// Its last known description, with an index of its tools.
+    /// What it said last, and what each of its tools is by that.
     said: Lock<Option<Said>>,
-    /// The error of the last start, if it failed.
+    /// Why it could not be started, or reached, the last time.
     fault: Lock<Option<ToolError>>,
-    /// End of the last start attempt, which has the last lines of the server's stderr.
+    /// The end of the start that was tried last: it has the last lines of the server's stderr.
     last_end: Lock<Option<Arc<End>>>,
     calls: AtomicUsize,
     used: Lock<Instant>,
-    /// Counts the changes of its tool list.
+    /// Counts how often its tools were others than before.
     pub(super) changes: Arc<AtomicUsize>,
     news: Arc<Notify>,
     updates: Updates,
-    /// Number of watchers of each resource: a watched server does not become idle.
+    /// How many watch each of its resources: it is not idle meanwhile.
     watched: Lock<HashMap<String, usize>>,
 }
 
@@ -91,7 +91,7 @@ struct State {
     link: Option<(Arc<Link>, Instant)>,
     failures: u32,
     not_before: Option<Instant>,
-    /// Set if a login is required, with the version of the login store at that time.
+    /// That somebody has to log in, as of this version of what is kept.
     wanted: Option<(u64, ToolError)>,
     era: Option<Era>,
 }
@@ -119,17 +119,17 @@ impl Server {
         })
     }
 
-    /// Returns the external dependencies.
+    /// What it needs from outside.
     pub(super) fn deps(&self) -> &Deps {
         &self.deps
     }
 
-    /// Returns the workspace.
+    /// The workspace.
     pub(super) fn root(&self) -> Arc<Path> {
         Arc::clone(&self.deps.root)
     }
 
-    /// Returns the cache key of its description. The same command line is another program in another workspace.
+    /// The name under which it is kept what it said. The same command line is another program in another workspace.
     fn kept_under(&self) -> String {
         match &self.spec.way {
             Way::Program(_) => self.spec.key_in(&self.deps.root),
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Returns its last known description, from this run or an earlier one.
+    /// What it said last, now or in an earlier run.
     pub(super) fn known(&self) -> Option<Arc<Described>> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none() {
@@ -148,15 +148,15 @@ impl Server {
         said.as_ref().map(|said| Arc::clone(&said.described))
     }
 
-    /// Returns its current description, starting it if necessary.
+    /// What it says now.
     pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
         let link = self.link().await?;
         self.follow(&link).await?;
         self.known()
-            .ok_or_else(|| ToolError::new(Code::Internal, "the description of the server is missing"))
+            .ok_or_else(|| ToolError::new(Code::Internal, "what a server has said is not there"))
     }
 
-    /// Like `describe`, but does not retry a server that failed a moment ago.
+    /// The same for those who only look: one that failed a moment ago is left alone.
     pub(super) async fn look(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
         match self.kept_fault() {
             Some(fault) => Err(fault),
@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    /// Calls a tool, if it is unchanged since its approval; or performs the given operation if there is no tool.
+    /// Calls a tool, if it is still the one that was approved; reads what is asked for where nothing was.
     pub(super) async fn call(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -180,7 +180,7 @@ impl Server {
         link.call(wanted, desk, self.spec.call).await
     }
 
-    /// Checks that a tool is unchanged since its approval.
+    /// Whether a tool is what it was when it was approved.
     fn still_is(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
         let said = self
             .said
@@ -192,16 +192,16 @@ impl Server {
             Some(now) if now == approved => Ok(()),
             Some(_) => {
                 let message = format!(
-                    "the server `{}` has changed its description of this tool: it cannot be called until a person has reviewed the difference",
+                    "the server `{}` says something else of this tool than it did; it cannot be called before a person has seen the difference",
                     self.spec.name
                 );
-                let way_out = "run `mimir tools list` to see its current tools, and `mimir tools trust NAME` to see the difference";
+                let way_out = "`mimir tools list` shows its tools as they are now; `mimir tools trust NAME` shows the difference";
                 Err(ToolError::new(Code::PermissionDenied, message)
                     .with_way_out([way_out.to_owned()]))
             }
             None => {
                 let message = format!(
-                    "the server `{}` no longer has this tool",
+                    "the server `{}` does not have this tool any more",
                     self.spec.name
                 );
                 Err(ToolError::new(Code::Unavailable, message))
@@ -209,7 +209,7 @@ impl Server {
         }
     }
 
-    /// Returns the connection, and connects if there is none.
+    /// A connection, made if there is none.
     async fn link(self: &Arc<Self>) -> Result<Arc<Link>, ToolError> {
         let mut state = self.state.lock().await;
         if let Some((link, since)) = &state.link {
@@ -229,7 +229,7 @@ impl Server {
                     return Err(error.clone());
                 }
                 true => {}
-                // A person may have logged in meanwhile.
+                // Somebody may have logged in.
                 false => state.again(),
             }
         }
@@ -237,7 +237,7 @@ impl Server {
             && let Some(left) = until.checked_duration_since(Instant::now())
         {
             let message = format!(
-                "the server `{}` has failed {}: it will not be restarted for another {:.1} s",
+                "the server `{}` has failed {}; it is not started again for another {:.1} s",
                 self.spec.name,
                 match state.failures {
                     1 => "once".to_owned(),
@@ -266,7 +266,7 @@ impl Server {
             Err(error) => {
                 state.failed();
                 if oauth::is_wanted(&error) {
-                    // The current version, because renewing a token changes it without a login.
+                    // As it is now: what was renewed meanwhile is no login.
                     state.wanted = Some((self.deps.logins.version(), error.clone()));
                 }
                 self.is_ill(&error).await;
@@ -275,10 +275,10 @@ impl Server {
         }
     }
 
-    /// Starts the server, or connects to it, and lists its tools.
+    /// Starts it, or reaches it, and asks for its tools.
     async fn begin(&self, state: &mut State) -> Result<Link, ToolError> {
-        // Over HTTP the newer generation is tried first, as the protocol requires: that costs an older server one
-        // request. A program of the older generation may not survive an unknown request.
+        // Over HTTP the newer era is asked for first, as it wants it: that costs an older server one request. A program
+        // of the older era may not survive a request that it does not know.
         let first = self.spec.era.or(state.era).unwrap_or(match self.spec.way {
             Way::Program(_) => Era::Handshake,
             Way::Web { .. } => Era::Discovery,
@@ -286,21 +286,21 @@ impl Server {
         let link = match self.begin_as(first).await {
             Ok(link) => link,
             Err(Unbegun::Failed(error)) => return Err(error),
-            // The settings select a generation, so no other is tried.
+            // The settings say which, and no other is tried.
             Err(Unbegun::Refused(error)) if self.spec.era.is_some() => {
                 let key = format!("mcp.servers.{}.protocol", self.spec.name);
                 let way_out = format!(
-                    "remove `{key}` from the settings to let mimir try both protocol generations"
+                    "without `{key}` in the settings, mimir tries both protocol generations"
                 );
                 return Err(error.with_way_out([way_out]));
             }
-            // The server responded, but rejected the start: it may be of the other generation.
+            // It answered, and does not know how: it may be of the other era.
             Err(Unbegun::Refused(error)) => match self.begin_as(first.other()).await {
                 Ok(link) => {
                     state.era = Some(first.other());
                     link
                 }
-                // Most servers are of the older generation, so that error tells more.
+                // Most servers are of the older one: what they say of it tells more.
                 Err(Unbegun::Failed(other) | Unbegun::Refused(other)) => {
                     return Err(match first {
                         Era::Handshake => error,
@@ -309,7 +309,7 @@ impl Server {
                 }
             },
         };
-        // Only changes from here on matter.
+        // What it is now is what counts from here on.
         link.take_stale();
         self.look_again(&link).await?;
         self.watch_again(&link).await;
@@ -318,7 +318,7 @@ impl Server {
 
     async fn begin_as(&self, era: Era) -> Result<Link, Unbegun> {
         let vault = &self.deps.vault;
-        // A server is not started if its output cannot be checked for secrets.
+        // Who cannot be kept from telling secrets is not started.
         let redactor = vault.redactor().map_err(|error| {
             Unbegun::Failed(ToolError::new(Code::Unavailable, error.to_string()))
         })?;
@@ -345,8 +345,8 @@ impl Server {
         }
     }
 
-    /// Lists the tools again if the server has reported a change. If that is in progress already, waits for it: a call
-    /// is checked against the current definition of its tool.
+    /// Asks again what its tools are, if it has said that they have changed. Where that is being asked already, the
+    /// answer is waited for: a call is judged by what its tool is now.
     pub(super) async fn follow(&self, link: &Link) -> Result<(), ToolError> {
         let _turn = link.following.lock().await;
         if !link.take_stale() {
@@ -358,7 +358,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns true if the server is running or connected.
+    /// Whether it runs, or is reached, at the moment.
     pub(super) async fn runs(&self) -> bool {
         let state = self.state.lock().await;
         state
@@ -367,7 +367,7 @@ impl Server {
             .is_some_and(|(link, _)| !link.is_closed())
     }
 
-    /// Stops it, unless a call is in progress.
+    /// Stops it, unless it is in the middle of a call.
     async fn rest(&self) {
         let mut state = self.state.lock().await;
         if self.is_idle() {
@@ -385,7 +385,7 @@ impl Server {
 }
 
 impl State {
-    /// Allows an immediate restart.
+    /// It may be tried again at once.
     fn again(&mut self) {
         (self.failures, self.not_before, self.wanted) = (0, None, None);
     }
@@ -397,7 +397,7 @@ impl State {
     }
 }
 
-/// Marks the tools as stale again if a listing is cancelled.
+/// A question that was not answered yet: if it never is, it has to be asked again.
 struct Asking<'a>(Option<&'a Link>);
 
 impl Drop for Asking<'_> {
@@ -408,7 +408,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Counts a call in progress.
+/// A call that is under way.
 struct Call<'a>(&'a Server);
 
 impl<'a> Call<'a> {
@@ -425,12 +425,12 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Monitors a connection: lists the tools again after changes, and closes it when idle.
+/// Looks after a connection: asks again when the tools have changed, and ends it when nobody uses it.
 async fn watch(server: Weak<Server>, link: Weak<Link>) {
     let Some(idle) = server.upgrade().map(|server| server.spec.idle) else {
         return;
     };
-    // A quarter of the idle time: precise enough for its purpose, and rare enough to cost nothing.
+    // Often enough that nobody waits twice as long as was set, and not so often that it costs anything.
     let pace = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
     loop {
         let Some(ears) = link.upgrade().map(|link| Arc::clone(&link.ears)) else {
@@ -445,7 +445,7 @@ async fn watch(server: Weak<Server>, link: Weak<Link>) {
         }
         if changed {
             if let Err(error) = server.follow(&there).await {
-                tracing::warn!(server = server.spec.name, %error, "cannot list the changed tools of the server");
+                tracing::warn!(server = server.spec.name, %error, "it is not known what its tools are now");
             }
             drop((server, there));
             sleep(RELIST).await;

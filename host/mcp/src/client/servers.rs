@@ -1,4 +1,4 @@
-//! All configured MCP servers, and their tools.
+//! All servers that the settings describe, and their tools.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,49 +21,48 @@ use super::readers::Reads;
 use super::server::{Deps, Server};
 use super::spec::ServerSpec;
 
-/// The configured servers. Servers with unchanged settings keep running when the settings change.
+/// The servers. Those that stay as they are go on when the settings change.
 pub struct Servers {
     deps: Deps,
     all: Mutex<HashMap<String, Arc<Server>>>,
     changes: Arc<AtomicUsize>,
-    /// Notified when the tools of a server have changed.
+    /// Told when one of them counts.
     news: Arc<Notify>,
     updates: Updates,
 }
 
-/// Capacity of the channel for resource updates. A slow client loses the oldest ones.
+/// News of resources that wait for a client that is slow. It loses the oldest.
 const UPDATES: usize = 256;
 
-/// Time after which failed servers are retried for listings: one second more than the retry delay, which counts whole
-/// seconds.
+/// When servers that failed are tried again by those who only look: seconds are counted of how long they are left alone.
 pub const AGAIN: Duration = Duration::from_secs(ALONE + 1);
 
-/// Tools of the servers.
+/// What was found.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The tools.
+    /// The tools of the servers.
     pub tools: Vec<Tool>,
-    /// Servers and tools that are left out, with the reason.
+    /// What is left out, and why.
     pub quarantined: Vec<Quarantined>,
-    /// Number of servers whose tools are unknown.
+    /// Servers of which it is not known what their tools are.
     pub unseen: usize,
 }
 
-/// Result of testing a server.
+/// What came of trying a server out.
 #[derive(Debug)]
 pub struct Tried {
-    /// Name and version that the server reports.
+    /// The server's own name and version.
     pub server: (String, String),
     /// Its tools.
     pub found: Found,
-    /// Its description, as it sent it.
+    /// Its description of itself, as it sent it.
     pub described: Arc<Described>,
-    /// Time until it was ready.
+    /// How long it took until it was ready.
     pub took: Duration,
 }
 
 impl Servers {
-    /// Creates an empty set of servers.
+    /// No server yet.
     pub fn new(deps: Deps) -> Self {
         Self {
             deps,
@@ -74,7 +73,8 @@ impl Servers {
         }
     }
 
-    /// Applies the settings. Servers that are removed or changed are stopped after their last call.
+    /// The servers of these settings from now on. Those that are not among them, or are another now, are stopped when
+    /// their last call has ended.
     pub fn set(&self, config: &Config) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = HashMap::new();
@@ -96,7 +96,7 @@ impl Servers {
         *all = next;
     }
 
-    /// Returns the name prefixes reserved for the servers' tools.
+    /// The beginnings of names that are theirs.
     pub fn reserved(&self) -> Reserved {
         let all = self.sorted();
         let specs = all.iter().map(|server| &server.spec);
@@ -106,23 +106,23 @@ impl Servers {
         Reserved::new(specs.map(|spec| (spec.location(), spec.prefix.clone()))).with_faults(faults)
     }
 
-    /// Returns true if no servers are configured.
+    /// Whether there is any.
     pub fn is_empty(&self) -> bool {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.is_empty()
     }
 
-    /// Returns the number of changes of tool lists.
+    /// Counts how often the tools of a server were others than before.
     pub fn changes(&self) -> usize {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Completes when the tools of a server have changed.
+    /// Completes when the tools of a server are others than before.
     pub async fn changed(&self) {
         self.news.notified().await;
     }
 
-    /// Returns the cached tools of all servers. Starts nothing.
+    /// Their tools, as far as they are known from the last time. Nothing is started.
     pub fn known(&self) -> Found {
         let mut found = Found::default();
         for server in self.sorted() {
@@ -134,14 +134,14 @@ impl Servers {
         found
     }
 
-    /// Returns the tools of all servers. Starts those without cached tools, all at once.
+    /// Their tools. Servers of which nothing is known are started and asked, all at once.
     pub async fn load(&self) -> Found {
         self.ask(|_| Some(Asks::ToLook)).await;
         self.found(|_| true)
     }
 
-    /// Starts all servers without cached tools, and retries failing ones every `again`, until all are known. Reports
-    /// what is left out, each entry once.
+    /// Starts and asks all of which nothing is known, and those that fail `again` after so long, until there is none.
+    /// What is left out is told, the same once.
     pub async fn load_all(&self, again: Duration, tell: impl Fn(&Quarantined)) {
         let mut told = Vec::new();
         loop {
@@ -157,20 +157,20 @@ impl Servers {
         }
     }
 
-    /// Returns the tools for a call of this name. Of the servers without cached tools, starts only those that may have
-    /// a tool of this name.
+    /// Their tools, for a call of this name: of the servers of which nothing is known those alone are started that may
+    /// have a tool of this name.
     pub async fn load_for(&self, name: &str) -> Found {
         self.seek(name).await;
         self.found(|spec| for_call(spec, name).is_some())
     }
 
-    /// Starts the servers without cached tools that may have a tool of this name. Returns false if there are none.
+    /// Starts the servers of which nothing is known and that may have a tool of this name, and asks them. Says whether
+    /// there is any.
     pub async fn seek(&self, name: &str) -> bool {
         self.ask(|spec| for_call(spec, name)).await
     }
 
-    /// Returns true if a server has a tool of this name, or if it is known why the server that may have it is
-    /// unavailable.
+    /// Whether they have a tool of this name, or it is known why the server is not there that may have it.
     pub(crate) fn knows(&self, name: &str) -> bool {
         let mut all = self.sorted().into_iter();
         all.any(|server| match server.known() {
@@ -186,7 +186,7 @@ impl Servers {
         })
     }
 
-    /// Lists the tools of servers without cached tools, all at once. Returns false if there are none.
+    /// Asks servers of which nothing is known, all at once, and says whether there is any.
     async fn ask(&self, wanted: impl Fn(&ServerSpec) -> Option<Asks>) -> bool {
         let mut asked = Vec::new();
         for server in self.sorted() {
@@ -197,7 +197,7 @@ impl Servers {
                 continue;
             }
             asked.push(tokio::spawn(async move {
-                // An error is stored with the server.
+                // Why it is not there is kept with it.
                 let _ = match asks {
                     Asks::ToCall => server.describe().await,
                     Asks::ToLook => server.look().await,
@@ -207,13 +207,13 @@ impl Servers {
         let any = !asked.is_empty();
         for task in asked {
             if let Err(error) = task.await {
-                tracing::warn!(%error, "listing the tools of a server was aborted");
+                tracing::warn!(%error, "a server was not asked to the end");
             }
         }
         any
     }
 
-    /// Returns the known tools, and the errors of those servers that were `asked`.
+    /// What is known now, with why servers are not there that were `asked`.
     fn found(&self, asked: impl Fn(&ServerSpec) -> bool) -> Found {
         let mut found = Found::default();
         for server in self.sorted() {
@@ -233,7 +233,7 @@ impl Servers {
         found
     }
 
-    /// Starts a server, or connects to it, and lists its tools. `None` if there is no server of this name.
+    /// Starts a server, or reaches it, and asks what its tools are. None of this name is `None`.
     pub async fn test(&self, name: &str) -> Option<Result<Tried, ToolError>> {
         let server = self.get(name)?;
         let begun = Instant::now();
@@ -249,20 +249,20 @@ impl Servers {
         }))
     }
 
-    /// Prepares a login at a server. `None` if there is no server of this name.
+    /// Finds out how a login at a server goes. None of this name is `None`.
     pub async fn plan(&self, name: &str) -> Option<Result<Plan, ToolError>> {
         let server = self.get(name)?;
         Some(oauth::plan(&server.spec, server.deps()).await)
     }
 
-    /// Ends the login at a server. Returns true if its authorization server was told, the inner `None` if there is no
-    /// login, and the outer one if there is no server of this name.
+    /// Ends the login at a server: whether its authorization server was told, and `None` where there is no login.
+    /// None of this name is `None`.
     pub async fn log_out(&self, name: &str) -> Option<Result<Option<bool>, ToolError>> {
         let server = self.get(name)?;
         Some(oauth::forget(&server.spec, server.deps()).await)
     }
 
-    /// Returns the login at a server, if there is one.
+    /// The login at a server, if there is one.
     pub fn login(&self, name: &str) -> Result<Option<Login>, ToolError> {
         match self.get(name) {
             Some(server) => oauth::login(&server.spec, server.deps()),
@@ -270,7 +270,7 @@ impl Servers {
         }
     }
 
-    /// Returns true if the server of this name is running.
+    /// Whether the server of this name runs at the moment.
     pub async fn runs(&self, name: &str) -> bool {
         match self.get(name) {
             Some(server) => server.runs().await,
@@ -278,7 +278,7 @@ impl Servers {
         }
     }
 
-    /// Returns the channel of resource updates, with the servers' own URIs.
+    /// News of resources, by the servers' own URIs.
     pub(super) fn updates(&self) -> &Updates {
         &self.updates
     }
@@ -296,22 +296,22 @@ impl Servers {
     }
 }
 
-/// The reason for listing a server's tools.
+/// How a server is asked.
 enum Asks {
-    /// For a listing: does not retry a server that failed a moment ago.
+    /// One that failed a moment ago is left alone.
     ToLook,
-    /// For a call: retries a failed server as soon as its backoff allows.
+    /// One that failed is tried again, as soon as that is.
     ToCall,
 }
 
-/// Returns how to probe a server for a call of this name; none if it cannot have such a tool.
+/// How a server is asked for a call of this name; not at all if it has no such tool.
 fn for_call(spec: &ServerSpec, name: &str) -> Option<Asks> {
     let reads = [Reads::Resources, Reads::Prompts];
     if reads.iter().any(|reads| reads.name(spec) == name) {
         return Some(Asks::ToCall);
     }
     names::may_be(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
-        // Without a prefix every wrong name might be one of its tools.
+        // Any wrong name may be one of it.
         true => Asks::ToLook,
         false => Asks::ToCall,
     })

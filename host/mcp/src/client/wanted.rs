@@ -1,4 +1,4 @@
-//! Operations at a server: on a tool, a resource or a prompt, in one round or several; and the kinds of its lists.
+//! What is asked of a server: a tool, a resource or a prompt, in one round or several; and what it has of each.
 #![expect(
     deprecated,
     reason = "the newest protocol watches resources otherwise; servers of the older ones still do so"
@@ -13,20 +13,20 @@ use rmcp::model::{
     UnsubscribeRequest, UnsubscribeRequestParams,
 };
 
-/// An operation at a server.
+/// What a call asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Wanted {
-    /// Call of a tool.
+    /// That a tool is called.
     Tool {
-        /// Name of the tool at the server.
+        /// What the server calls it.
         name: String,
         arguments: JsonObject,
     },
-    /// Content of a resource.
+    /// What a resource says.
     Resource { uri: String },
-    /// Messages of a prompt.
+    /// The messages of a prompt.
     Prompt { name: String, arguments: JsonObject },
-    /// Completion of an argument of a prompt or a template.
+    /// Proposals for an argument of a prompt or of a template.
     Completion {
         of: Reference,
         argument: ArgumentInfo,
@@ -34,7 +34,7 @@ pub(super) enum Wanted {
     },
 }
 
-/// Answers and state from the previous round.
+/// What the server is told of the round before.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) responses: Option<InputResponses>,
@@ -42,7 +42,7 @@ pub(super) struct Round {
 }
 
 impl Wanted {
-    /// Returns the request of one round.
+    /// The request of one round.
     pub(super) fn request(&self, round: Round) -> ClientRequest {
         let Round { responses, state } = round;
         match self {
@@ -66,7 +66,7 @@ impl Wanted {
                 params.request_state = state;
                 ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
             }
-            // Completions have a single round.
+            // It has one round.
             Self::Completion {
                 of,
                 argument,
@@ -80,7 +80,7 @@ impl Wanted {
     }
 }
 
-/// The lists of a server.
+/// What a server can list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tools,
@@ -115,7 +115,7 @@ impl Kind {
     }
 }
 
-/// Returns the request that subscribes to a resource or unsubscribes from it.
+/// Has a server say when a resource is another, or say so no more.
 pub(super) fn watching(uri: &str, on: bool) -> ClientRequest {
     match on {
         true => {

@@ -1,6 +1,7 @@
-//! Response bodies that keep their session busy while they are read, and end when the request's token expires.
+//! An answer while it is read: it counts as something that goes on in its session, and ends with the token that it was
+//! asked for with.
 //!
-//! Out of scope: the content.
+//! Never here: what is answered.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,16 +17,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Answer;
 use super::sessions::Visit;
 
-/// A response body with its session lease and its end.
+/// An answer's body, and what depends on it.
 struct Open {
     inner: BoxBody<Bytes, Infallible>,
     until: Option<Pin<Box<Sleep>>>,
     _visit: Option<Arc<Visit>>,
 }
 
-/// Binds a response to a session lease and to the expiry time of the token.
+/// The answer as a part of this visit, which ends at this time at the latest.
 pub(super) fn open(answer: Answer, visit: Option<Arc<Visit>>, until: Option<Instant>) -> Answer {
-    // A body of known length is complete already, so it needs no end.
+    // What has a length is there already.
     let until = until.filter(|_| answer.body().size_hint().exact().is_none());
     if visit.is_none() && until.is_none() {
         return answer;

@@ -1,7 +1,7 @@
-//! Limits the number of sessions. The library creates a session only after it has seen a valid handshake: an idle
-//! session is ended at that point, and sessions are created one at a time, so that the limit is never exceeded.
+//! For how many sessions there is room. The library makes a session once it knows that a handshake stands there: only
+//! then does one end for it, and only one at a time is made, so that there are never more.
 //!
-//! Out of scope: the owner of a session, and its messages.
+//! Never here: whose a session is, and what is said in it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,34 +19,34 @@ use tokio::sync::Mutex;
 use super::sessions::{Sessions, Visit};
 use super::{Principal, SESSION_IDLE, SESSIONS_MAX};
 
-/// Session manager with a limit.
+/// The sessions that there are.
 pub(super) struct Rooms {
     inner: LocalSessionManager,
     known: Sessions,
-    /// Held while a session is created.
+    /// Whoever makes one.
     turn: Mutex<()>,
 }
 
-/// State of a request that may create a session.
+/// A request that may begin a session, while it is answered.
 #[derive(Clone)]
 pub(super) struct Guest(Arc<Asks>);
 
 struct Asks {
     by: Principal,
     full: AtomicBool,
-    /// Keeps the new session in use until the handshake is answered.
+    /// The session that has begun is in use until the handshake is answered.
     visit: std::sync::Mutex<Option<Visit>>,
 }
 
 tokio::task_local! {
-    /// The request that is being handled.
+    /// Who is answered.
     static GUEST: Guest;
 }
 
-/// Reason for not creating a session.
+/// Why there is no such session.
 #[derive(Debug, Error)]
 pub(super) enum NoRoom {
-    #[error("too many sessions, and none of them is idle")]
+    #[error("too many sessions, and something goes on in each")]
     Full,
     #[error(transparent)]
     Inner(#[from] LocalSessionManagerError),
@@ -61,12 +61,12 @@ impl Guest {
         }))
     }
 
-    /// Handles a request within its scope.
+    /// Answers it as this one's.
     pub(super) async fn answered<F: Future>(&self, answer: F) -> F::Output {
         GUEST.scope(self.clone(), answer).await
     }
 
-    /// Returns true if its session was refused because of the limit.
+    /// Whether there was no room for its session.
     pub(super) fn is_left_out(&self) -> bool {
         self.0.full.load(Ordering::Relaxed)
     }
@@ -83,12 +83,12 @@ impl Rooms {
         }
     }
 
-    /// Returns the number of sessions.
+    /// How many there are.
     pub(super) async fn count(&self) -> usize {
         self.inner.sessions.read().await.len()
     }
 
-    /// Returns the table of sessions with their owners and activity.
+    /// Whose they are, and what goes on in them.
     pub(super) fn known(&self) -> &Sessions {
         &self.known
     }
@@ -125,9 +125,9 @@ impl SessionManager for Rooms {
         }
         drop(turn);
         if let Some(ended) = ended {
-            tracing::info!("an idle session was ended to make room for another");
+            tracing::info!("a session in which nothing goes on makes room for another");
             if let Err(error) = ended.close().await {
-                tracing::debug!(%error, "the session has already ended");
+                tracing::debug!(%error, "the session was at its end");
             }
         }
         Ok(made)

@@ -1,39 +1,39 @@
-//! Metrics of other components, such as a cache, that are exposed together with the server's own.
+//! A figure that somebody else counts, told with the server's own: what a cache holds, say.
 //!
-//! Out of scope: collecting the values.
+//! Never here: what is counted, and by whom.
 
 use std::sync::Arc;
 
-/// A metric family in the Prometheus format.
+/// A figure as Prometheus reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Name with its unit and `_total` where Prometheus requires it.
+    /// Its name, with its unit and `_total` as Prometheus has it.
     pub name: &'static str,
-    /// Help text, in one line.
+    /// What it is, in one line.
     pub help: &'static str,
-    /// Kind of the metric.
+    /// Whether it ever falls.
     pub kind: FigureKind,
-    /// Current values: a single one, or several that differ in a label.
+    /// What it is now: one value, or several that a label tells apart.
     pub values: Vec<(Option<Label>, f64)>,
 }
 
-/// Label name and value, such as `result` and `missed`. Both are written unescaped.
+/// A name and what it is, such as `result` and `missed`. Both are written as they are.
 pub type Label = (&'static str, &'static str);
 
-/// The kind of a metric.
+/// What kind of figure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureKind {
-    /// Only grows while the server runs.
+    /// It only grows while the server runs.
     Counter,
-    /// Rises and falls.
+    /// It is what it is now.
     Gauge,
 }
 
-/// Returns the current metrics. Called for each scrape.
+/// Gives the figures of now. Asked for each time somebody looks.
 pub type Figures = Arc<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
 impl Figure {
-    /// Creates a metric with a single value.
+    /// A figure of one value.
     pub fn one(name: &'static str, kind: FigureKind, value: f64, help: &'static str) -> Self {
         Self {
             name,

@@ -1,4 +1,4 @@
-//! A tool call from its request to its response, with the messages and questions in between.
+//! A call from the request that makes it to the answer that it gets, with what is said and asked on the way.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ mod asking;
 mod telling;
 mod wishing;
 
-/// Time limit for a call's last messages before its result, and for telling a client that a question was withdrawn.
+/// How long a result waits for what its call has still to say, and for a client to be told that a question is off.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A call in progress, from this request or an earlier one.
+/// A call under way: of this request, or of the one before.
 struct Running {
     key: Key,
     work: Work,
     heard: Heard,
 }
 
-/// Progress of a call within one request.
+/// How far a request brings its call.
 enum Step {
     Done(Outcome),
     Asks(Work, Question),
@@ -46,24 +46,24 @@ enum Step {
     Broken,
 }
 
-/// Outcome of a request.
+/// What a request comes to.
 pub(super) enum Ended {
-    /// The call has ended.
+    /// Its call has ended.
     Outcome(Box<Outcome>),
-    /// The call waits for an answer of the client.
+    /// Its call waits for the client's answer.
     Asks(Box<InputRequiredResult>),
-    /// The request was cancelled: the protocol expects no response, and discards one.
+    /// It was cancelled: the protocol wants no answer, and throws away what it is given.
     Stopped,
 }
 
-/// The client's answers to earlier questions.
+/// What a client answers to what it was asked before.
 pub(super) struct Answers {
     pub(super) state: Option<String>,
     pub(super) responses: Option<InputResponses>,
 }
 
 impl Session {
-    /// Handles `tools/call`.
+    /// Answers `tools/call`.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -73,7 +73,7 @@ impl Session {
         let mut arguments = request.arguments.unwrap_or_default();
         match self.server.catalogue().find(&tool, &arguments) {
             Some(Found::Answer(answer)) => return Ok(answer.into()),
-            // From here on the request counts as a call of the tool that it names.
+            // From here on it is that call, and no other.
             Some(Found::Call {
                 name,
                 arguments: inner,
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Drives a call as far as one request can.
+    /// Brings a call as far as one request can.
     pub(super) async fn run(
         &self,
         tool: &str,
@@ -111,7 +111,7 @@ impl Session {
         };
         let mut next = match answers.state {
             Some(state) if is_modern(context) => self.answered(&state, &key, answers.responses)?,
-            // Answers to a server's requests may be sent ahead by a client that knows them; an approval never.
+            // Who knows what a server is going to ask may answer at once: the server's wish alone, and no approval.
             _ if is_modern(context) => {
                 Ok(self.begin(key, answers.responses.unwrap_or_default(), context))
             }
@@ -148,12 +148,12 @@ impl Session {
                     shared.metrics.stopped(known);
                     return Ok(Ended::Stopped);
                 }
-                Step::Broken => return Err(ErrorData::internal_error("the call failed unexpectedly", None)),
+                Step::Broken => return Err(ErrorData::internal_error("the call broke", None)),
             };
         }
     }
 
-    /// Starts a call.
+    /// Hands a call in.
     fn begin(
         &self,
         key: Key,
@@ -186,7 +186,7 @@ impl Session {
         Running { key, work, heard }
     }
 
-    /// Waits for a call, forwards its messages, and has its questions answered as far as this request allows.
+    /// Waits for a call, passes on what it says, and has its questions answered, as far as this request can.
     async fn go_on(
         &self,
         mut work: Work,
@@ -212,7 +212,7 @@ impl Session {
                 },
             }
         };
-        // Dropping it also drops everything that could still send a message or wait for an answer.
+        // With it goes all that could still say something, or wait for an answer.
         drop(work);
         let last = async {
             while tells || asks {
@@ -226,7 +226,7 @@ impl Session {
         end
     }
 
-    /// Counts the outcome of a call, and reports a denial to the person, including hints that the model must not read.
+    /// Counts what came of a call, and tells the person of a refusal what the model must not read.
     async fn counted(&self, name: &str, outcome: &Outcome, context: &RequestContext<RoleServer>) {
         let shared = &self.server.0;
         let world = shared.pipeline.world();
@@ -239,7 +239,7 @@ impl Session {
             return;
         }
         (shared.on_refusal)(name, error);
-        // The client shows logs to the person; the result goes to the model.
+        // A log is for the person, as the client shows it; the result is for the model.
         let level = LogLevel::Warn;
         if self.least(context).is_some_and(|least| least.hears(level)) {
             let told = json!({
@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Converts an outcome to the client's result.
+    /// What the client gets of an outcome.
     async fn ended(
         &self,
         name: &str,
@@ -278,7 +278,7 @@ impl Session {
     }
 }
 
-/// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hexadecimal.
+/// The trace context that a request carries, if it is one: version, trace, span and flags in hex.
 fn trace_of(meta: &RequestMetaObject) -> Option<String> {
     let trace = meta.get("traceparent")?.as_str()?;
     let hex = |part: &str| {
@@ -290,8 +290,7 @@ fn trace_of(meta: &RequestMetaObject) -> Option<String> {
     (lengths == [2, 32, 16, 2] && parts.into_iter().all(hex)).then(|| trace.to_owned())
 }
 
-/// Returns the protocol's own error if the server behind the tool requires a capability that this client did not
-/// declare.
+/// What a server behind the tool cannot do without, and this client did not declare: the protocol's own error.
 fn lacking(error: &ToolError) -> Option<ErrorData> {
     let details = error.details.as_ref()?;
     let code = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;

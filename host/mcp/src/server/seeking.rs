@@ -1,7 +1,7 @@
-//! Calls of unknown tools while the server that may have the tool has not started yet, or a component that may have it
-//! has not been described yet: the call waits for that.
+//! A call of a tool that is not known, while the server behind that may have it is not there yet, or a component that
+//! may have it was not described yet: it waits for that.
 //!
-//! Out of scope: the call itself.
+//! Never here: the call itself.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use mimir_core::Code;
 
 use super::Server;
 
-/// Time limit until a server's new description takes effect.
+/// How long it may take until what a server has said counts.
 const COUNTS: Duration = Duration::from_secs(5);
 
 impl Server {
-    /// If a tool is unknown, waits for the servers that may have it, and until their descriptions take effect.
+    /// Waits for the servers behind that may have this tool, if it is not known, and until what they say counts.
     pub(super) async fn seek(&self, tool: &str) {
         if self.is_there(tool) {
             return;
         }
         if let Some(described) = self.0.described.get() {
-            // A component that is being described for the first time may have it. The description has a time limit.
+            // A component that is described for the first time may have it. What describes them gives up by itself.
             let mut described = described.clone();
             let _ = described.wait_for(|described| *described).await;
         }
@@ -33,7 +33,7 @@ impl Server {
         let known = servers.knows(tool);
         let counts =
             async { while known && !self.is_told(tool) && replaced.changed().await.is_ok() {} };
-        // On a timeout the call fails because the tool is unknown.
+        // What has no tool of this name is refused as such.
         let _ = tokio::time::timeout(COUNTS, counts).await;
     }
 
@@ -41,7 +41,7 @@ impl Server {
         self.0.pipeline.world().registry.get(tool).is_some()
     }
 
-    /// Returns true if the tool exists, or if the reason for its absence is known.
+    /// Whether it is there, or it is known why it is not.
     fn is_told(&self, tool: &str) -> bool {
         let world = self.0.pipeline.world();
         let found = world.registry.find(tool);

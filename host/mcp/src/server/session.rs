@@ -1,4 +1,4 @@
-//! A client connection: its session in the pipeline, and its subscriptions.
+//! One connection: its session in the pipeline, and what its client has asked for.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -17,37 +17,37 @@ use crate::logs::Least;
 use super::Server;
 use super::watching::Watched;
 
-/// A client connection. Its pipeline session ends with it.
+/// One connection. The session in the pipeline ends with it.
 pub(crate) struct Session {
     pub(super) server: Server,
     id: String,
-    /// Minimum level of logs that the client wants.
+    /// What the client wants to hear of logs.
     least: Mutex<Least>,
-    /// Task that notifies the client of changes.
+    /// Tells the client of changes.
     teller: Mutex<Option<AbortHandle>>,
     pub(super) watched: Mutex<Watched>,
     gone: Gone,
 }
 
-/// Signals that the results of a session are no longer awaited.
+/// Says that nobody waits for the results of a session any more.
 #[derive(Clone, Default)]
 pub(crate) struct Gone(watch::Sender<bool>);
 
 impl Gone {
-    /// Sends the signal: the session's calls are stopped.
+    /// Nobody waits from now on: its calls are stopped.
     pub(crate) fn say(&self) {
         self.0.send_replace(true);
     }
 
-    /// Completes when the signal has been sent.
+    /// Completes when it was said.
     pub(crate) async fn said(&self) {
-        // `self` holds the sender, so waiting cannot fail.
+        // It is here, so the sender is.
         let _ = self.0.subscribe().wait_for(|gone| *gone).await;
     }
 }
 
 impl Server {
-    /// Creates a session for a client that has connected.
+    /// A session for a client that has connected.
     pub(crate) fn session(&self) -> Session {
         Session {
             server: self.clone(),
@@ -61,8 +61,8 @@ impl Server {
 }
 
 impl Session {
-    /// Returns the pipeline session of a request: that of its connection, or, where the protocol has no connections,
-    /// that of its principal.
+    /// The session in the pipeline that a request belongs to: that of its connection, or, where the protocol knows no
+    /// connections, that of whoever made it.
     pub(super) fn of(&self, request: &RequestContext<RoleServer>) -> String {
         match principal(request) {
             Some(principal) if is_modern(request) => principal.id.clone(),
@@ -70,12 +70,12 @@ impl Session {
         }
     }
 
-    /// Returns the user of a request, if known.
+    /// Whose request it is, where that is known.
     pub(super) fn user(request: &RequestContext<RoleServer>) -> Option<String> {
         principal(request)?.user.clone()
     }
 
-    /// Returns the scope of a request's answers: behind an identity provider, that of one user among many.
+    /// Whose answers it brings: behind an identity provider, those of one of many people.
     pub(super) fn whose(request: &RequestContext<RoleServer>) -> Whose {
         match Self::user(request) {
             Some(_) => Whose::OneOfMany,
@@ -83,12 +83,12 @@ impl Session {
         }
     }
 
-    /// Returns the signal that the session's results are no longer awaited.
+    /// Where it is said that nobody waits for its results any more.
     pub(crate) fn gone(&self) -> &Gone {
         &self.gone
     }
 
-    /// Completes when the session's results are no longer awaited.
+    /// Completes when nobody waits for its results any more.
     pub(super) async fn over(&self) {
         tokio::select! {
             () = self.gone.said() => {}
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Completes when the HTTP session of a request has ended.
+    /// Completes when the session over HTTP has ended that a request belongs to.
     pub(super) async fn left(request: &RequestContext<RoleServer>) {
         let visit = parts(request).and_then(|parts| parts.extensions.get::<Arc<Visit>>());
         match visit {
@@ -105,12 +105,12 @@ impl Session {
         }
     }
 
-    /// Sets the minimum log level of the client.
+    /// The client has said what it wants to hear of logs.
     pub(super) fn hear(&self, least: Least) {
         *lock(&self.least) = least;
     }
 
-    /// Returns the minimum log level for a call. Since 2026-07-28 each request sets it, or gets no logs.
+    /// What of a call's log its client wants to hear. Since 2026-07-28 each request says so, or wants nothing.
     pub(super) fn least(&self, request: &RequestContext<RoleServer>) -> Option<Least> {
         match is_modern(request) {
             true => Least::of_request(&request.meta),
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Starts to notify the client of list changes.
+    /// Tells the client of changes of the list from now on.
     pub(super) fn follow(&self, peer: Peer<RoleServer>) {
         let mut changes = self.server.changes();
         let mut known = *changes.borrow_and_update();
@@ -158,7 +158,7 @@ impl Drop for Session {
     }
 }
 
-/// Returns true if a request uses the protocol generation without server requests.
+/// Whether a request is of the protocol without requests of the server's own.
 pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
     request
         .protocol_version()
@@ -173,7 +173,7 @@ fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {
     parts(request)?.extensions.get::<Principal>()
 }
 
-/// Returns the request's headers, if it came over HTTP.
+/// What stood before the body, where the request came over HTTP.
 fn parts(request: &RequestContext<RoleServer>) -> Option<&::http::request::Parts> {
     request.extensions.get::<::http::request::Parts>()
 }

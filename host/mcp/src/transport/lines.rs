@@ -1,5 +1,4 @@
-//! A client on a pair of streams, one message per line. Invalid messages get an error response, because the client may
-//! be waiting for one.
+//! A client on a pair of streams: a message a line, and an answer to what cannot be read, for somebody may wait for it.
 
 use std::io;
 
@@ -17,24 +16,24 @@ use crate::server::wrong_params;
 
 use super::traces::Traces;
 
-/// Exchanges messages with a client line by line.
+/// Speaks with a client line by line.
 pub(super) struct Lines<R, W> {
     reader: Reader<R>,
     writer: Writer<W>,
-    /// State of the id scanner for a line that is too long, while the rest of it is skipped.
+    /// What can be told of a line that is too long, while the rest of it goes by.
     too_long: Option<Traces>,
-    /// Response that is being written. No further line is read before it is complete.
+    /// An answer on its way. Nothing more is read before it is there.
     answering: Option<JoinHandle<()>>,
 }
 
-/// Result of a read.
+/// What was read.
 enum Read {
     Whole(Vec<u8>),
     TooLong(Traces),
     End,
 }
 
-/// Meaning of a line.
+/// What a line comes to.
 enum Heard {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
     Fault(Option<RequestId>, ErrorData),
@@ -55,7 +54,7 @@ where
         }
     }
 
-    /// Returns the next line. Cancel-safe.
+    /// The next line. May be dropped and called again.
     async fn next(&mut self) -> Read {
         loop {
             match (self.reader.next().await, self.too_long.take()) {
@@ -73,13 +72,13 @@ where
         }
     }
 
-    /// Sends an error response in a task of its own, because the read that triggers it may be cancelled.
+    /// Says what is wrong. By itself: whoever waits for the next line may stop waiting in between.
     pub(super) fn say(&mut self, id: Option<RequestId>, error: ErrorData) {
-        // JSON-RPC requires the id null if the request's id is unknown.
+        // Without a name it has the name null, as JSON-RPC has it.
         let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
         let writer = self.writer.clone();
         self.answering = Some(tokio::spawn(async move {
-            // An error means that the client has disconnected.
+            // Who has gone away needs no answer.
             let _ = writer.send(&answer).await;
         }));
     }
@@ -110,7 +109,7 @@ where
                 Read::End => return None,
                 Read::TooLong(traces) => {
                     let most = LINE_MOST >> 20;
-                    let words = format!("the message is too long: the limit is {most} MiB");
+                    let words = format!("a message has {most} MiB at most; send it in parts");
                     unread(&traces, ErrorData::invalid_request(words, None))
                 }
                 Read::Whole(line) => hear(&line),
@@ -143,22 +142,22 @@ fn hear(line: &[u8]) -> Heard {
     match serde_json::from_slice(line) {
         Ok(Value::Object(message)) => no_message(&message),
         Ok(Value::Array(_)) => {
-            let words = "batches are not supported: send each message on a line of its own";
+            let words = "this protocol has no batches; send each message on a line of its own";
             Heard::Fault(None, ErrorData::invalid_request(words, None))
         }
         Ok(_) => Heard::Fault(None, ErrorData::invalid_request(NO_MESSAGE, None)),
         Err(error) => {
             let words = format!(
-                "the line is not valid JSON: {error}. Nothing was executed: send the message again as one line of valid JSON"
+                "the line is no JSON: {error}; nothing of it was done, send it again as one line of valid JSON"
             );
             unread(&Traces::of(line), ErrorData::parse_error(words, None))
         }
     }
 }
 
-const NO_MESSAGE: &str = "not a JSON-RPC request: expected an object with `\"jsonrpc\": \"2.0\"`, an `id` that is a string or an integer, and a `method`";
+const NO_MESSAGE: &str = "this is no request of JSON-RPC: one is an object with `\"jsonrpc\": \"2.0\"`, an `id` that is a text or a whole number, and a `method`";
 
-/// Handles a line that is JSON, but not a valid message.
+/// What is JSON, and no message as the protocol has them.
 fn no_message(message: &Map<String, Value>) -> Heard {
     let id = message.get("id");
     let id = id.and_then(|id| RequestId::deserialize(id).ok());
@@ -166,7 +165,7 @@ fn no_message(message: &Map<String, Value>) -> Heard {
     let invalid = || ErrorData::invalid_request(NO_MESSAGE, None);
     match message.get("method").and_then(Value::as_str) {
         Some(_) if !message.contains_key("id") => {
-            tracing::debug!("an invalid notification was ignored");
+            tracing::debug!("a notification that cannot be read is not heard");
             Heard::Nothing
         }
         Some(method)
@@ -180,7 +179,7 @@ fn no_message(message: &Map<String, Value>) -> Heard {
     }
 }
 
-/// Handles a line that is not valid JSON, or too long.
+/// What is no JSON, or too long to be read.
 fn unread(traces: &Traces, error: ErrorData) -> Heard {
     match traces.answered() {
         Some(id) => no_answer(Some(id), error),
@@ -188,7 +187,7 @@ fn unread(traces: &Traces, error: ErrorData) -> Heard {
     }
 }
 
-/// Handles an invalid response to one of our requests: the waiting caller gets an error.
+/// What was meant as an answer to a request of ours: who waits for it is told that there is none.
 fn no_answer(id: Option<RequestId>, error: ErrorData) -> Heard {
     match id {
         Some(id) => Heard::Message(Box::new(ClientJsonRpcMessage::error(error, Some(id)))),

@@ -1,4 +1,4 @@
-//! In-memory stores for secrets and for descriptions of servers.
+//! What servers are given and what is kept of them, in memory.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use mimir_core::Redactor;
 use mimir_core::redact::{Vault, VaultError};
 use mimir_mcp::client::Store;
 
-/// Descriptions of servers, in memory.
+/// What servers said, in memory.
 #[derive(Default)]
 pub struct Shelf(Mutex<HashMap<String, String>>);
 
@@ -24,19 +24,19 @@ impl Store for Shelf {
 }
 
 impl Shelf {
-    /// Removes all entries.
+    /// Forgets all of it.
     pub fn clear(&self) {
         self.0.lock().unwrap().clear();
     }
 
-    /// Returns all entries as one text.
+    /// All that is on it.
     pub fn all(&self) -> String {
         let all = self.0.lock().unwrap();
         all.values().cloned().collect::<Vec<_>>().join("\n")
     }
 }
 
-/// A vault with one secret.
+/// Knows one secret.
 pub struct Keeps(pub [(String, String); 1]);
 
 impl Vault for Keeps {

@@ -1,5 +1,5 @@
-//! Servers behind mimir, well-behaved and misbehaving. They are tasks of the test at the other end of a pipe, started
-//! in place of a program.
+//! Servers behind mimir: what they do well, and everything that they can do badly. They are tasks of the test at the
+//! other end of a pipe, started where a program would be.
 
 mod asks;
 mod faults;
@@ -29,84 +29,84 @@ use super::kit::Room;
 use kept::Keeps;
 pub use kept::Shelf;
 
-/// Reaction of a server to a tool call.
+/// What a server does with a call of one of its tools.
 #[derive(Debug, Clone)]
 pub enum Does {
-    /// Returns this result.
+    /// Answers with a result.
     Answers(Value),
-    /// Returns this error.
+    /// Answers with this error.
     Fails(Value),
-    /// Never responds.
+    /// Says nothing, ever.
     Nothing,
-    /// Responds after a delay.
+    /// Answers after a while.
     Late(Duration),
-    /// Responds twice.
+    /// Answers two times.
     Twice,
-    /// Sends this number of notifications, then responds.
+    /// Sends so many notifications, and answers.
     Floods(usize),
-    /// Sends requests without end, and reads no response.
+    /// Asks for something without end, and reads no answer.
     Demands(&'static str),
-    /// Exits.
+    /// Ends.
     Crashes,
-    /// Returns a text of this number of bytes.
+    /// Answers with a text of so many bytes.
     Huge(usize),
-    /// Reports progress this many times, the last time right before the response.
+    /// Reports progress so many times, the last time right before it answers.
     Reports(usize),
-    /// Sends this request with these params this many times, and returns all the responses.
+    /// Asks for this with these parameters so many times, and answers with all that it was told.
     Asks(&'static str, Value, usize),
-    /// Returns these results, one after the other.
+    /// Answers with these results, one after the other.
     Rounds(Vec<Value>),
-    /// Writes invalid lines, then responds.
+    /// Writes what is no message, and answers.
     Prints,
-    /// Writes this text, with `ID` replaced by the call's id.
+    /// Answers with these words, where `ID` stands for the call's.
     Raw(String),
 }
 
-/// A scripted server.
+/// A server as a test wants it.
 #[derive(Clone)]
 pub struct Script {
     pub tools: Arc<Mutex<Vec<Value>>>,
     pub does: Does,
-    /// Exits before it has sent anything.
+    /// Ends before it has said anything.
     pub stillborn: Arc<AtomicBool>,
-    /// Its stderr output before such an exit.
+    /// What it writes beside the protocol before it ends so.
     pub last_words: Arc<Mutex<String>>,
-    /// Delay of the tool list.
+    /// Does not say before this what its tools are.
     pub slow_list: Arc<Mutex<Duration>>,
-    /// Size in bytes of each page of tools, if it always has one more page.
+    /// Has ever one more page of tools, each of so many bytes.
     pub pages: usize,
-    /// Delay of the handshake response.
+    /// Does not answer before this.
     pub slow_start: Duration,
-    /// Continues to run when its input is closed, and when it is asked to terminate.
+    /// Goes on when its input has ended, and when it is asked to end.
     pub stubborn: bool,
-    /// Received messages.
+    /// What it heard, by method.
     pub heard: Arc<Mutex<Vec<Value>>>,
-    /// Number of starts, and number of kills.
+    /// How often it was started, and how often it was killed.
     pub started: Arc<AtomicUsize>,
     pub killed: Arc<AtomicUsize>,
     pub ended: Arc<AtomicUsize>,
-    /// Launch parameters of the last start.
+    /// What it was started with.
     pub launch: Arc<Mutex<Option<Launch>>>,
-    /// Makes it send `telling`, by default a notification of changed tools.
+    /// Told to say that its tools have changed, or what else there is to tell.
     pub news: Arc<Notify>,
     pub telling: Arc<Mutex<Value>>,
-    /// Additional capabilities, and responses to other requests.
+    /// What else it says that it can, and what it answers to other requests.
     pub can: Value,
     pub also: Arc<Mutex<HashMap<&'static str, Value>>>,
-    /// Uses the protocol without a handshake.
+    /// Speaks without a handshake.
     pub modern: bool,
-    /// Does not support `server/discover`.
+    /// Knows no `server/discover`.
     pub legacy: bool,
-    /// Protocol version that it declares, whatever was requested.
+    /// The version that it says it speaks, whatever it was asked for.
     pub speaks: Option<Value>,
 }
 
-/// Returns a tool as a server lists it.
+/// A tool of theirs.
 pub fn tool(name: &str) -> Value {
     json!({"name": name, "description": format!("the tool {name}"), "inputSchema": {"type": "object"}})
 }
 
-/// Returns a result with one text.
+/// A result of one text.
 pub fn text(words: &str) -> Value {
     json!({"content": [{"type": "text", "text": words}]})
 }
@@ -242,7 +242,7 @@ impl Script {
         all
     }
 
-    /// Handles a call. Returns true if the server ends with it.
+    /// Answers a call. Says whether it is the end.
     async fn call(
         &self,
         message: &Value,
@@ -274,7 +274,7 @@ impl Script {
                 }
                 say(to, &answer(text("after the flood"))).await;
             }
-            // Responses are not read, so they pile up on the other side.
+            // Answers are not read: who is asked has to keep them.
             Does::Demands(method) => {
                 for at in 0_u64.. {
                     let request = json!({"jsonrpc": "2.0", "id": at, "method": method});
@@ -330,11 +330,11 @@ impl Script {
 }
 
 async fn say(to: &mut DuplexStream, message: &Value) {
-    // The reader may be gone.
+    // Nobody may read any more.
     let _ = to.write_all(format!("{message}\n").as_bytes()).await;
 }
 
-/// The process handle of a script.
+/// The hold on a script.
 struct Held {
     task: tokio::task::JoinHandle<()>,
     script: Script,
@@ -345,7 +345,7 @@ impl Hold for Held {
         Box::pin(async {
             let _ = (&mut self.task).await;
             self.script.ended.fetch_add(1, Ordering::SeqCst);
-            // The task has ended: a second wait must return at once.
+            // It is gone: whoever asks again waits for nothing.
             self.task = tokio::spawn(async {});
             Ok(7)
         })
@@ -371,7 +371,7 @@ impl Drop for Held {
     }
 }
 
-/// Starts scripts, by the first word of the command line.
+/// Starts scripts, by the first word of what is to be started.
 struct Scripts(HashMap<String, Script>);
 
 impl Launcher for Scripts {
@@ -392,14 +392,14 @@ impl Launcher for Scripts {
     }
 }
 
-/// Servers, and the pipeline in front of them.
+/// Servers, and the pipeline before them.
 pub struct Behind {
     pub servers: Arc<Servers>,
     pub room: Room,
 }
 
 impl Behind {
-    /// Creates servers with these settings; `scripts` are started by their commands.
+    /// Servers with these settings; `scripts` are what their commands start.
     pub fn on(shelf: Arc<Shelf>, servers: Value, scripts: &[(&str, &Script)]) -> Self {
         let scripts = scripts.iter();
         let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
@@ -409,7 +409,7 @@ impl Behind {
             vault: Arc::new(Keeps(secret)),
             store: shelf,
             root: Arc::from(std::path::Path::new("/work space")),
-            client: Arc::new(|_| panic!("no server is reached over HTTP")),
+            client: Arc::new(|_| panic!("nothing is reached over HTTP")),
             logins: Arc::new(crate::logins::Memory::default()),
         });
         let config: Config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();
@@ -417,7 +417,7 @@ impl Behind {
         Self::over(Arc::new(servers_of))
     }
 
-    /// Creates a pipeline without secrets in front of these servers.
+    /// These servers, and a pipeline before them that knows no secret.
     pub fn over(servers: Arc<Servers>) -> Self {
         let patience = Duration::from_secs(60);
         Self {
@@ -426,7 +426,7 @@ impl Behind {
         }
     }
 
-    /// Creates one server `s`, started by the command `s`.
+    /// One server `s`, started by `s`.
     pub fn one(script: &Script) -> Self {
         Self::on(
             Arc::default(),
@@ -435,7 +435,7 @@ impl Behind {
         )
     }
 
-    /// Returns its tools as approved by a person: approval is not tested here.
+    /// Its tools, as a person allows them: what is tested here is not whether it is asked.
     pub async fn tools(&self) -> Vec<Tool> {
         let mut tools = self.servers.load().await.tools;
         for tool in &mut tools {
@@ -447,7 +447,7 @@ impl Behind {
         tools
     }
 
-    /// Installs its tools in the pipeline.
+    /// Puts its tools in place.
     pub async fn open(self) -> Self {
         self.room.replace(self.tools().await);
         self
@@ -461,7 +461,7 @@ impl Behind {
 pub fn call(tool: &str, arguments: Value) -> mimir_core::Call {
     let id = mimir_core::RequestId::new(std::time::SystemTime::now());
     let context = mimir_core::CallContext {
-        // A session per call, so that the taint of one call does not affect the next.
+        // What a stranger has said in one call is not what the next one is tested for.
         session_id: id.to_string(),
         request_id: id,
         conversation_id: None,
@@ -470,7 +470,7 @@ pub fn call(tool: &str, arguments: Value) -> mimir_core::Call {
     mimir_core::Call::new(tool, arguments, context)
 }
 
-/// Returns the first text of a result, or the code and message of a failure.
+/// The first text of a result, or the code and message of a failure.
 pub fn said(outcome: &Outcome) -> String {
     match outcome.result() {
         Ok(output) => match output.content.first() {

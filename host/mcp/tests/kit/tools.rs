@@ -1,4 +1,4 @@
-//! Tools with behaviour defined by a test.
+//! Tools that do what a test says.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Backend for Fake {
     }
 }
 
-/// Returns a backend that calls the closure.
+/// A backend that does this.
 pub fn fake<F>(does: impl Fn(Approved) -> F + Send + Sync + 'static) -> Fake
 where
     F: Future<Output = Raw> + Send + 'static,
@@ -28,7 +28,7 @@ where
     Fake(Box::new(move |call| Box::pin(does(call))))
 }
 
-/// Returns a result with one text.
+/// A result of one text.
 pub fn said(text: &str) -> Raw {
     Raw::from(Ok(Output {
         content: vec![Content::text(text)],
@@ -36,7 +36,7 @@ pub fn said(text: &str) -> Raw {
     }))
 }
 
-/// Returns a trusted built-in tool of this name.
+/// A built-in tool of this name, whose word is the user's.
 pub fn tool(name: &str, backend: Fake) -> Tool {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
     Tool {

@@ -1,4 +1,4 @@
-//! A server that requires a login, its authorization server, and the person between them.
+//! A server that wants a login, its authorization server, and the person between them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,26 +15,26 @@ use serde_json::{Value, json};
 use super::site::{Answer, Asked, Site};
 use crate::behind::Shelf;
 
-/// Behaviour of the two servers.
+/// What the two say, as a test wants it.
 pub struct Ways {
-    /// Overrides for the metadata of the two; null removes a key.
+    /// What is put over the metadata of the two; null takes a key out.
     pub resource: Value,
     pub issuer: Value,
-    /// Response of the token endpoint, instead of the regular one.
+    /// Whether the token endpoint does as it is asked, or answers this.
     pub token: Option<Answer>,
-    /// Lifetime of a token in seconds.
+    /// What a token lasts, in seconds.
     pub lasts: Option<u64>,
-    /// True if tokens come with a refresh token.
+    /// Whether a token comes with what renews it.
     pub renews: bool,
-    /// True if the server rejects all tokens.
+    /// Whether the server takes no token at all.
     pub deaf: bool,
-    /// Scope that a tool call needs.
+    /// What a call of a tool needs beside a token.
     pub needs: Option<&'static str>,
-    /// Metadata URL in the server's challenge; left out if empty.
+    /// What the server says of where it is described; nothing where this is empty.
     pub described: Option<String>,
-    /// True if the server echoes the token that it was sent.
+    /// Whether the server says back what it was sent.
     pub echoes: bool,
-    /// Redirect target: of the server's requests, or of those for `/away` if its metadata is there.
+    /// Where requests are sent instead: those for the server, or those for `/away` where it is described there.
     pub away: Option<String>,
 }
 
@@ -55,18 +55,18 @@ impl Default for Ways {
     }
 }
 
-/// Issued values.
+/// What was given out.
 #[derive(Default)]
 struct Given {
     count: usize,
-    /// Unused codes, with their challenge and scopes.
+    /// Codes that are good once, with the challenge and the scopes that they were given for.
     codes: HashMap<String, (String, String)>,
-    /// Valid tokens, with their scopes.
+    /// Tokens that are good, with their scopes.
     access: HashMap<String, String>,
     refresh: HashMap<String, String>,
 }
 
-/// A server, its authorization server, and mimir in front of them.
+/// A server, its authorization server, and mimir before them.
 pub struct World {
     pub server: Site,
     pub issuer: Site,
@@ -91,14 +91,14 @@ impl Memory {
             .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Returns the only login as stored.
+    /// The only login, as it is written.
     pub fn only(&self) -> Value {
         let all = self.all.lock().unwrap();
         assert_eq!(all.len(), 1, "{:?}", all.keys());
         serde_json::from_str(all.values().next().unwrap()).unwrap()
     }
 
-    /// Modifies the only login.
+    /// Changes the only login.
     pub fn change(&self, change: impl FnOnce(&mut Value)) {
         let mut login = self.only();
         change(&mut login);
@@ -132,7 +132,7 @@ impl Logins for Memory {
     }
 }
 
-/// A vault with one secret.
+/// Knows one secret.
 struct One;
 
 pub const SECRET: &str = "s3cr3t-of-the-client";
@@ -154,7 +154,7 @@ impl Launcher for NoPrograms {
     }
 }
 
-/// Returns a client that reaches the origin of this URL only.
+/// A client that reaches the origin of this URL and no other.
 pub fn reach(url: &str) -> Result<Client, ToolError> {
     let target = Target::parse(url).map_err(mimir_net::Error::from)?;
     let pattern: mimir_core::network::HostPattern = target.origin().to_string().parse().unwrap();
@@ -173,7 +173,7 @@ pub fn reach(url: &str) -> Result<Client, ToolError> {
     ))
 }
 
-/// Returns servers with these settings, and shared stores.
+/// Servers with these settings, and what they have in common.
 pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Arc<Servers> {
     let servers = Servers::new(Deps {
         launcher: Arc::new(NoPrograms),
@@ -196,7 +196,7 @@ impl World {
         Self::with(json!({})).await
     }
 
-    /// Creates one server `s` with these login settings.
+    /// One server `s` with these settings of logins.
     pub async fn with(oauth: Value) -> Self {
         let ways = Arc::<Mutex<Ways>>::default();
         let given = Arc::<Mutex<Given>>::default();
@@ -242,13 +242,13 @@ impl World {
         change(&mut self.ways.lock().unwrap());
     }
 
-    /// Starts a login.
+    /// A login that has begun.
     pub async fn begin(&self) -> Result<Pending, ToolError> {
         let plan = self.servers.plan("s").await.unwrap()?;
         plan.begin("http://127.0.0.1:4/callback").await
     }
 
-    /// Returns the callback of the authorization server for an approved login.
+    /// What the authorization server sends the person back with.
     pub fn says_yes(&self, url: &str) -> String {
         let fields = fields(url);
         let mut given = self.given.lock().unwrap();
@@ -265,7 +265,7 @@ impl World {
         )
     }
 
-    /// Performs a whole login.
+    /// A whole login.
     pub async fn log_in(&self) -> Result<Login, ToolError> {
         let pending = self.begin().await?;
         let answer = self.says_yes(pending.url());
@@ -273,7 +273,7 @@ impl World {
         pending.finish(&code).await
     }
 
-    /// Invalidates all issued tokens, optionally also the refresh tokens.
+    /// Ends every token that was given out, and what renews them where that is said.
     pub fn forget(&self, refresh: bool) {
         let mut given = self.given.lock().unwrap();
         given.access.clear();
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// Returns the query parameters of a URL.
+/// The fields of an address.
 pub fn fields(url: &str) -> HashMap<String, String> {
     let url = url::Url::parse(url).unwrap();
     let mut all = HashMap::new();
@@ -361,7 +361,7 @@ fn tokens(asked: &Asked, ways: &Ways, given: &mut Given) -> Answer {
             }
             scope
         }
-        // A refresh token can be used once.
+        // What renews a token is good once.
         _ => match given.refresh.remove(&form["refresh_token"]) {
             Some(scope) => scope,
             None => return no(),
@@ -431,7 +431,7 @@ fn serves(own: &str, issuer: &str, asked: &Asked, ways: &Ways, given: &Given) ->
     if !ways.echoes {
         return Answer::json(200, &answer);
     }
-    // As an event stream, to test that form, too.
+    // By an event, too.
     Answer {
         status: 200,
         headers: vec![("content-type", "text/event-stream".to_owned())],

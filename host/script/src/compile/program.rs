@@ -1,10 +1,9 @@
-//! Compiles whole programs as Node runs them: modules and scripts, in JavaScript or TypeScript, with `import` and
-//! `require`, top-level `await` and top-level `return`. Each becomes a function with the parameters that Node passes
-//! to a module.
+//! Whole programs, as Node runs them: modules and scripts, in JavaScript or TypeScript, that import and require, wait
+//! anywhere and return anywhere. Each becomes a function that is given what Node gives a module.
 //!
-//! Edits keep the length and the lines of the text, so that one source map leads back to the file.
+//! What is edited keeps its length and its lines, so that one map leads back to the file.
 //!
-//! Out of scope: module resolution.
+//! Never here: what can be imported.
 
 use mimir_wasm::script::Late;
 use oxc::allocator::Allocator;
@@ -21,17 +20,17 @@ use super::exports::{Edited, Foreign, UNNAMED};
 use super::module::declared;
 use super::{Compiled, Fault, Mentions, good, place, small, transformed};
 
-/// Replacement for `import` in `import(…)`, of the same length.
+/// What stands for `import(…)`: as long as the word.
 const LOAD: &str = "__load";
 
-/// Replacement for `import.meta`, of the same length.
+/// What stands for `import.meta`: as long as that.
 const META: &str = "importMeta_";
 
-/// Parameters of the function around the code. The code has an inner scope, so it may declare the same names.
+/// What the code is given. The code has a scope of its own in it, so that it may give its own things these names.
 const GIVEN: &str =
     "exports, require, module, __filename, __dirname, __load, __import, __export, importMeta_";
 
-/// Compiles a program, which may await at top level, or code that a program loads later.
+/// Compiles a program, which waits anywhere, or code that one loads.
 pub(super) fn compile(
     source: &str,
     typed: bool,
@@ -55,7 +54,7 @@ pub(super) fn compile(
         });
     }
     let module = parsed(&allocator, source, SourceType::mjs().with_typescript(typed));
-    // Some syntax, such as `with`, is valid in scripts only.
+    // What only a script may say, such as `with`, no module says.
     let program = module.or_else(|faults| {
         let other = parsed(&allocator, source, script(typed));
         other.map_err(|_| faults)
@@ -124,16 +123,16 @@ fn parsed<'a>(
     Ok(parsed.program)
 }
 
-/// State collected while imports and exports are removed.
+/// What is found while imports and exports are taken out.
 struct Reader<'s> {
     source: &'s str,
     typed: bool,
     plain: Edited,
-    /// Text before the code, all on one line.
+    /// What stands before the code, all in one line.
     before: Vec<String>,
-    /// Exported names, and their local names.
+    /// Names outside, and what they are called inside.
     exports: Vec<(String, String)>,
-    /// Set if the code has syntax that only modules have.
+    /// Whether it is what only modules are.
     is_module: bool,
 }
 
@@ -208,7 +207,7 @@ impl Reader<'_> {
                     }
                     self.blank(export.span);
                 }
-                // `import x = require("x")` is TypeScript's form of `require`.
+                // `import x = require("x")`, of TypeScript.
                 Statement::TSImportEqualsDeclaration(import)
                     if matches!(
                         import.module_reference,
@@ -228,7 +227,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Blanks out a statement that only modules have.
+    /// Takes a statement out that only modules have.
     fn blank(&mut self, span: Span) {
         self.is_module = true;
         self.plain.blank(span);
@@ -262,7 +261,7 @@ impl Reader<'_> {
                 }
             }
         }
-        // In TypeScript an imported name may be a type, which does not exist at run time.
+        // In TypeScript a name that is imported may be a type, of which nothing is left.
         let names = if self.typed {
             Value::Null
         } else {

@@ -1,5 +1,5 @@
-//! Bundles a module with its imports, using the person's own bundler: esbuild or rolldown, from `node_modules` or from
-//! the PATH. It is a command like a compiler, run with the rights of the person who builds the plugin.
+//! Brings along what a module imports, by a bundler of the person's: esbuild or rolldown, out of `node_modules` or from the
+//! PATH. It is a command like a compiler, started by whoever builds the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,16 +10,16 @@ use tokio::process::Command;
 
 use super::places::Places;
 
-/// Source of the module `mimir`, for bundlers.
+/// The module `mimir`, for bundlers.
 const OWN: &str = "export const defineTool = (tool) => tool;\n";
 
-/// Name of the bundle inside the function that the engine evaluates.
+/// What the function that the engine evaluates calls the bundle.
 const NAME: &str = "__module";
 
-/// Time limit of a bundler. Bundling a hundred packages takes about a second.
+/// How long a bundler may take. One that reads a hundred packages takes a second.
 const TIME: Duration = Duration::from_secs(120);
 
-/// Maximum length of a bundler's message, in characters.
+/// What a bundler says that is told, in characters.
 const SAID: usize = 2_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,26 +28,26 @@ enum Kind {
     Rolldown,
 }
 
-/// Supported bundlers, in order of preference.
+/// Bundlers, the one that is looked for first in front.
 const KINDS: [(Kind, &str); 2] = [(Kind::Esbuild, "esbuild"), (Kind::Rolldown, "rolldown")];
 
-/// Globals that browser packages expect from a bundler, without any sign of Node.
+/// What packages for browsers find beside the globals: what most bundlers give them, and no sign of Node.
 const AROUND: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
 
-/// Number of lines before the bundle in the code.
+/// Lines before the bundle in the code.
 const BEFORE: u32 = 2;
 
-/// A module bundled with its imports.
+/// A module with what it imports.
 pub(super) struct Bundled {
-    /// Code of a function that returns the exports.
+    /// A function that gives the exports.
     pub(super) code: String,
-    /// Source positions of the code.
+    /// Where it comes from.
     pub(super) places: Places,
     /// The bundler that was used.
     pub(super) by: PathBuf,
 }
 
-/// Bundles a module. `foreign` is the import that requires it.
+/// Bundles a module. `foreign` is the import that asks for it.
 pub(super) async fn bundle(
     module: &Path,
     foreign: Option<ToolError>,
@@ -59,12 +59,12 @@ pub(super) async fn bundle(
     let Some((kind, program)) = find(&module, std::env::var_os("PATH").as_deref()) else {
         let what = foreign.map_or_else(|| shown(&module), |fault| fault.message);
         let message = format!(
-            "{what}, but no bundler was found: run `npm install esbuild` (or rolldown) next to the file, or import only `mimir` and write the schemas in JSON"
+            "{what}, and what brings it along is not there: `npm install esbuild` (or rolldown) beside the file, or import nothing but `mimir`, with schemas in JSON"
         );
         return Err(ToolError::new(Code::Unavailable, message));
     };
     let work = tempfile::tempdir().map_err(|error| {
-        let message = format!("cannot create a folder for the bundle: {error}");
+        let message = format!("no folder can be had for the bundle: {error}");
         ToolError::new(Code::Unavailable, message)
     })?;
     let folder = work.path().canonicalize();
@@ -80,7 +80,7 @@ pub(super) async fn bundle(
     })
 }
 
-/// Returns the bundler nearest to the module, or else the one on the PATH.
+/// The bundler nearest to the module, or else the one on the PATH.
 fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(Kind, PathBuf)> {
     let near = module.ancestors().skip(1);
     let near = near.map(|folder| folder.join("node_modules/.bin"));
@@ -101,8 +101,7 @@ fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(Kind, PathBuf)
     None
 }
 
-/// Returns the entry module of the bundle: the person's exports, and the functions that convert its schemas to JSON
-/// Schema.
+/// The module whose exports are those of the bundle: the person's, and what makes JSON Schema of its schemas.
 fn entry(module: &Path) -> String {
     let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy().into_owned());
     let mut entry = format!("export * as module from {};\n", quoted(module));
@@ -125,14 +124,14 @@ fn entry(module: &Path) -> String {
     entry
 }
 
-/// Returns the major version of a package.
+/// The first number of a package's version.
 fn major(folder: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
     let package: serde_json::Value = serde_json::from_str(&text).ok()?;
     package["version"].as_str()?.split('.').next()?.parse().ok()
 }
 
-/// Runs the bundler. Returns the bundle, and its source map if there is one.
+/// Gives the bundle, and its source map if it wrote one.
 async fn run(
     kind: Kind,
     program: &Path,
@@ -152,7 +151,7 @@ async fn run(
     let mut command = Command::new(program);
     command.arg(&input);
     match kind {
-        // Async functions become generators: the engine needs no other lowering.
+        // Async functions become generators, which is all that the engine wants.
         Kind::Esbuild => command
             .args(["--bundle", "--format=iife", "--platform=browser"])
             .arg(format!("--global-name={NAME}"))
@@ -174,7 +173,7 @@ async fn run(
             ])
             .arg(format!("--alias:mimir={}", own.display()))
             .arg(format!("--outfile={}", output.display())),
-        // `mimir` stays external, available by this name.
+        // `mimir` stays outside, and is there by this name.
         Kind::Rolldown => command
             .args(["--format", "iife", "--platform", "browser", "--name", NAME])
             .arg("--sourcemap")
@@ -206,7 +205,7 @@ async fn run(
     Ok((code, map))
 }
 
-/// Extracts the error from a bundler's output: the first one, prefixed with its position if that is recognised.
+/// What a bundler refuses: its first fault with the place in front, where it tells them so.
 fn refused(said: &str, program: &Path) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).collect();
     let placed = lines.iter().enumerate().find_map(|(at, line)| {
@@ -217,7 +216,7 @@ fn refused(said: &str, program: &Path) -> String {
     });
     let hint = match said.contains("node:") || said.contains("built into node") {
         true => {
-            "; plugins cannot use Node's modules: use the tool's `context`, and packages that support browsers"
+            "; a plugin has no modules of Node: what a tool reaches is in its `context`, and packages are taken as for browsers"
         }
         false => "",
     };
@@ -238,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundler_nearest_to_the_module_is_preferred() {
+    fn the_nearest_bundler_is_taken() {
         let dir = tempfile::tempdir().unwrap();
         let (near, far) = (
             dir.path().join("a/node_modules/.bin"),
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn bundler_error_starts_with_its_position() {
+    fn a_fault_of_a_bundler_has_its_place_in_front() {
         let said = "✘ [ERROR] Could not resolve \"nowhere\"\n\n    tool.ts:1:18:\n      1 │ import x from \"nowhere\";\n";
         let told = refused(said, Path::new("esbuild"));
         assert_eq!(told, "tool.ts:1:18: Could not resolve \"nowhere\"");

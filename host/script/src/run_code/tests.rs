@@ -1,4 +1,4 @@
-//! Tests of the schemas and the results of `run_code`.
+//! What the tool says of itself, and what it makes of what ran.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn finished(exit_code: i32, stdout: &str, stderr: &str) -> Finished {
 }
 
 #[test]
-fn schema_accepts_valid_input_only() {
+fn the_schemas_take_what_is_meant() {
     let tool = run_code(vec![Arc::new(NoEngine)]).unwrap();
     let schema = &tool.definition.input_schema;
     let check = |value: Value| schema.validate("the arguments", &value);
@@ -53,7 +53,7 @@ fn schema_accepts_valid_input_only() {
 }
 
 #[test]
-fn report_matches_its_schema_and_shows_failures() {
+fn a_report_matches_its_schema_and_says_what_failed() {
     let tool = run_code(Vec::new()).unwrap();
     let schema = tool.definition.output_schema.unwrap();
     let good = Report::new(
@@ -84,7 +84,7 @@ fn report_matches_its_schema_and_shows_failures() {
 }
 
 #[test]
-fn report_leaves_out_the_middle_of_long_output() {
+fn too_much_loses_its_middle() {
     let long = format!("first\n{}last\n", "line\n".repeat(100_000));
     let cut = Report::new(&finished(0, &long, ""), "wasm", String::new())
         .told()
@@ -97,7 +97,7 @@ fn report_leaves_out_the_middle_of_long_output() {
 }
 
 #[test]
-fn request_rejects_nul_and_bad_variable_names() {
+fn what_no_process_can_be_given_is_refused() {
     let request = |more: Value| {
         let mut all = json!({"language": "python", "code": "x"});
         all.as_object_mut()

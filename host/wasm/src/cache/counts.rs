@@ -1,26 +1,28 @@
-//! Counters of cache hits and misses for compiled code, for monitoring a server.
+//! How often compiled code was there and how often it was not, for whoever watches a server.
+//!
+//! Never here: what is kept.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Use of the cache for compiled code since the process started.
+/// What a process has had of its cache of compiled code since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CodeCounts {
-    /// Hits that were mapped.
+    /// How often code was there and was mapped as it lay.
     pub mapped: u64,
-    /// Hits that were read and verified against their hash.
+    /// How often code was there and was read and compared with its hash.
     pub read: u64,
-    /// Misses.
+    /// How often code was not there.
     pub missed: u64,
-    /// Bytes of code found in the cache.
+    /// Bytes of the code that was there.
     pub bytes: u64,
-    /// Components compiled, successfully or not.
+    /// How many components were compiled, whether or not that went well.
     pub compiled: u64,
-    /// Total time spent compiling.
+    /// How long that took, all together.
     pub compiling: Duration,
 }
 
-/// Live counters of [`CodeCounts`].
+/// The same while it is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     mapped: AtomicU64,

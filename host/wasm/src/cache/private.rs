@@ -1,4 +1,6 @@
-//! Checks that a file can be accessed by this user only.
+//! What "this user alone" means on the platform.
+//!
+//! Never here: what is kept.
 
 #[cfg(unix)]
 pub use unix::*;
@@ -33,7 +35,7 @@ mod unix {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(refuse("the cache folder belongs to another user"));
+            return Err(refuse("the cache folder belongs to somebody else"));
         }
         if meta.mode() & 0o077 != 0 {
             return Err(refuse(
@@ -49,7 +51,7 @@ mod unix {
             || meta.uid() != rustix::process::geteuid().as_raw()
             || meta.mode() & WRITABLE_BY_OTHERS != 0
         {
-            return Err(refuse("another user could have written it"));
+            return Err(refuse("it could have been written by somebody else"));
         }
         Ok(())
     }
@@ -81,7 +83,7 @@ mod unix {
     }
 }
 
-/// On other platforms the user's cache folder is private by default.
+/// On other platforms the user's cache folder is private to the user by the system's own defaults.
 #[cfg(not(unix))]
 mod other {
     use std::fs::File;

@@ -1,25 +1,26 @@
-//! Memory images from which instances start, prepared before the first start.
+//! The images of memory that instances start from, made before the first one starts.
+//!
+//! Never here: what is in them.
 
 use std::io;
 use std::time::Duration;
 
 use wasmtime::component::Component;
 
-/// Number of attempts, and the pause between them. The kernel itself waits for about a sixth of a second; the
-/// condition lasts microseconds, and is rare.
+/// How often the kernel is asked, and how long it is left alone in between. By itself it waits for about a sixth of a
+/// second; what it waits for takes microseconds, and is rare.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Prepares the memory images of a component.
+/// The component with its images.
 ///
-/// wasmtime has the kernel seal each image. Linux refuses that with `EBUSY` while another user holds one of the pages,
-/// which its own page migration may do at any time; without this step, a call that seals an image in passing would
-/// fail.
+/// wasmtime has the kernel seal each image. Linux refuses that with `EBUSY` as long as somebody else holds one of the
+/// pages, which its own mover of pages may do at any time; a call would fail that does it in passing.
 pub(crate) fn imaged(component: Component) -> Component {
     for _ in 0..TRIES {
         match component.initialize_copy_on_write_image() {
             Err(error) if is_busy(&error) => std::thread::sleep(PAUSE),
-            // Any other error is reported when an instance is created.
+            // Anything else is told to who makes an instance.
             _ => break,
         }
     }
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_distinguish_a_busy_system_from_other_faults() {
+    fn a_busy_system_is_told_from_other_faults() {
         let from = |code| wasmtime::Error::from(io::Error::from_raw_os_error(code));
         let busy = if cfg!(windows) { 170 } else { 16 };
         assert!(is_busy(&from(busy)));

@@ -1,4 +1,4 @@
-//! Proofs from an import list: a component cannot do anything that it does not import.
+//! What an import list proves: a component can't do what it doesn't import.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::Interface;
 
-/// Something that a component certainly cannot do.
+/// Something that a component certainly can't do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
-    /// It cannot send data over the network.
+    /// Nothing can leave over the network.
     NoNetwork,
-    /// It cannot run programs of the host.
+    /// No program of the host runs.
     NoCommands,
-    /// It cannot see or change files.
+    /// No file is seen or changed.
     NoFiles,
-    /// It cannot call other tools.
+    /// No other tool is called.
     NoTools,
-    /// It cannot query a language model.
+    /// No language model is asked.
     NoModel,
-    /// A call leaves no data for a later one.
+    /// A call leaves nothing behind for a later one.
     NoMemory,
 }
 
 impl Proof {
-    /// Every proof, in display order.
+    /// Every proof, in the order in which a person reads them.
     pub const ALL: [Proof; 6] = [
         Proof::NoNetwork,
         Proof::NoCommands,
@@ -35,7 +35,7 @@ impl Proof {
         Proof::NoMemory,
     ];
 
-    /// Returns the end of a sentence that begins with the tool's name.
+    /// The end of a sentence that begins with the tool's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Proof::NoNetwork => "cannot reach the network",
@@ -47,8 +47,8 @@ impl Proof {
         }
     }
 
-    /// Returns the imports that would make it possible, directly or indirectly: a command can do anything a program
-    /// can, another tool anything it is allowed to.
+    /// The imports that would make it possible, directly or by way of something else: a command
+    /// can do whatever a program can, another tool can do whatever that tool may.
     const fn broken_by(self) -> &'static [Power] {
         use Power::{Commands, Files, Model, Network, Storage, Tools};
         match self {
@@ -68,7 +68,7 @@ impl fmt::Display for Proof {
     }
 }
 
-/// The capability that an import gives.
+/// What an import gives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Power {
     Network,
@@ -79,7 +79,7 @@ enum Power {
     Storage,
     /// Computing, clocks, random numbers, captured output, an empty environment.
     Nothing,
-    /// A name that this host does not know; it rules out every proof.
+    /// A name that this host does not know; it proves nothing.
     Unknown,
 }
 
@@ -102,10 +102,11 @@ fn power(import: &str) -> Power {
     }
 }
 
-/// Returns the proofs that follow from the imports of a component (those of [`Detected`](super::Detected)) alone.
+/// What follows from the imports of a component (those of [`Detected`](super::Detected)) alone.
 ///
-/// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without a preopened
-/// directory it reaches no file, but then the host prevents it: the list does not prove it, so it is not claimed here.
+/// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without
+/// a preopened directory it reaches no file, but then it is the host that stops it: the list
+/// does not prove it, and so this does not claim it.
 pub fn proofs(imports: &[String]) -> Vec<Proof> {
     let powers: Vec<Power> = imports.iter().map(|import| power(import)).collect();
     Proof::ALL
@@ -118,9 +119,9 @@ pub fn proofs(imports: &[String]) -> Vec<Proof> {
         .collect()
 }
 
-/// Returns true if the imports allow nothing beyond computing, clocks, random numbers, logging, progress and captured
-/// streams, *provided that no directory is preopened*: `wasi:filesystem` counts as harmless here, since without a
-/// preopen there is no file to open.
+/// Whether the imports allow nothing beyond computing, clocks, random numbers, logging, progress and
+/// captured streams, *provided that no directory is preopened*: `wasi:filesystem` counts as
+/// harmless here, for without a preopen there is no file to open.
 pub fn is_pure(imports: &[String]) -> bool {
     imports
         .iter()
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn proofs_without_imports_are_complete() {
+    fn nothing_imported_proves_everything() {
         assert_eq!(proofs(&[]), Proof::ALL);
         assert!(is_pure(&[]));
         let quiet = list(&[
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn proofs_are_ruled_out_by_imports() {
+    fn an_import_takes_away_what_it_gives() {
         let files = list(&["wasi:filesystem/types@0.2.6"]);
         assert!(is_pure(&files), "no preopen, no file");
         assert!(!proofs(&files).contains(&Proof::NoFiles));
@@ -161,7 +162,7 @@ mod tests {
         assert!(!proofs(&web).contains(&Proof::NoNetwork));
         assert!(proofs(&web).contains(&Proof::NoFiles));
 
-        // A tool that can call others can do everything that they can.
+        // A tool that can call others can do what they can.
         assert_eq!(
             proofs(&list(&["mimir:tool/tools@1.0.0"])),
             [Proof::NoModel; 0]
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn proofs_are_ruled_out_by_unknown_imports() {
+    fn an_unknown_name_proves_nothing() {
         assert!(proofs(&list(&["else:where/x"])).is_empty());
         assert!(!is_pure(&list(&["log"])));
     }

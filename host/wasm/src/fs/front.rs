@@ -1,9 +1,9 @@
-//! Overlay root that is not a directory of the host: read-only files in the host's memory, next to mounts.
+//! A root that is no directory of the host: files that the host holds in memory and nobody can change, beside mounts.
 //!
 //! Programs of an engine see it: their library and their code are such files, the workspace is one of the mounts. A
-//! file here has no inode, so links to it are impossible, and writes need no check.
+//! file here has no inode, so there is nothing that a link could be made to, and no write that anybody has to refuse.
 //!
-//! Out of scope: paths inside a mount, which are resolved and checked by the mount.
+//! Never here: what lies in a mount. That is resolved and judged in there.
 
 use super::node::Node;
 use super::refusal::Fault;
@@ -16,39 +16,39 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, DirectoryEntry, ErrorCode, OpenFlags,
 };
 
-/// The object behind a guest's handle.
+/// What a handle of a guest stands for.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
-    /// An object of the host's file system.
+    /// Something of the host's file system.
     Real(Node),
-    /// An object of an overlay.
+    /// Something of a front.
     Front(Front),
 }
 
-/// The contents of an overlay.
+/// What a front is made of.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Directories of the host, by path.
+    /// Directories of the host, by their paths.
     pub mounts: Vec<(String, Node)>,
-    /// Files, by path.
+    /// Files, by their paths.
     pub files: Vec<(String, Bytes)>,
 }
 
-/// A file or a directory of an overlay.
+/// A file or a directory of a front.
 #[derive(Debug, Clone)]
 pub(super) struct Front {
     tree: Arc<Tree>,
     /// From the root, which is `""`.
     path: String,
-    /// The content of a file; `None` for a directory.
+    /// What a file holds; a directory holds nothing.
     content: Option<Bytes>,
 }
 
-/// The target of a path that begins in an overlay.
+/// Where a path leads that begins in a front.
 pub(super) enum Place {
-    /// Inside a mount, with the path in it.
+    /// Into a mount: there, by this path.
     Mount(Node, String),
-    /// An object of the overlay itself.
+    /// To something of the front itself.
     Front(Front),
 }
 
@@ -61,7 +61,7 @@ impl Front {
         }
     }
 
-    /// Returns the object at `path` from here. The root is its own parent.
+    /// What is at `path` from here. The root is its own parent.
     pub(super) fn find(&self, path: &str) -> Result<Place, Fault> {
         let written = Written::parse(path)?;
         if self.content.is_some() {
@@ -111,7 +111,7 @@ impl Front {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// Opens it with these flags. An overlay is never changed.
+    /// It, opened so. Nothing here is ever made or changed.
     pub(super) fn opened(self, how: OpenFlags, flags: DescriptorFlags) -> Result<Self, Fault> {
         if how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE) {
             return Err(ErrorCode::Exist.into());
@@ -128,7 +128,7 @@ impl Front {
         Ok(self)
     }
 
-    /// Returns the content of a file.
+    /// What a file holds.
     pub(super) fn content(&self) -> Result<&Bytes, Fault> {
         self.content
             .as_ref()
@@ -162,8 +162,8 @@ impl Front {
         }
     }
 
-    /// Returns the names below `path`, with a flag for directories and with duplicates: a folder appears once for each
-    /// file and mount in it.
+    /// The names below `path` and whether they are directories, with doubles: a folder is there once for each file and
+    /// mount in it.
     fn entries_of<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
         let files = self.tree.files.iter().map(|(name, _)| (name, false));
         let mounts = self.tree.mounts.iter().map(|(name, _)| (name, true));
@@ -179,7 +179,7 @@ impl Front {
         })
     }
 
-    /// Returns the entries of a directory.
+    /// What is in a directory.
     pub(super) fn list(&self) -> Result<Vec<DirectoryEntry>, Fault> {
         if self.content.is_some() {
             return Err(ErrorCode::NotDirectory.into());

@@ -1,4 +1,4 @@
-//! An open file or directory, and the limit for their number.
+//! An open file or directory, and how many of them there may be.
 
 use super::quota::{End, Held, Quota};
 use super::refusal::{Cause, Fault};
@@ -11,23 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-/// State shared by all nodes of a mount.
+/// What all nodes of a mount share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub rules: PathRules,
     pub writable: bool,
-    /// Number of components of the prefix.
+    /// How many components the prefix has.
     pub depth: usize,
-    /// The root of the mount, for looking up the current object at a path.
+    /// The root of the mount, by which is found what a path leads to now.
     pub root: sys::Dir,
-    /// The quota, if there is one.
+    /// How much it may hold, if that is bounded.
     pub quota: Option<Quota>,
-    /// Records changes.
+    /// Records what changes in it.
     pub undo: Option<UndoRecorder>,
 }
 
 impl Shared {
-    /// Checks that the object at `path` may be seen.
+    /// Whether what is at `path` may be seen.
     pub(super) fn may_see(&self, path: &str) -> Result<(), Fault> {
         match self.rules.check(path).against_reading() {
             None => Ok(()),
@@ -35,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// Checks that a directory at `path` may be created, changed or removed.
+    /// Whether a directory at `path` may be made, changed or removed.
     pub(super) fn may_change_dir(&self, path: &str) -> Result<(), Fault> {
         self.may_write(path)?;
         match self.rules.check(path).against_writing() {
@@ -44,7 +44,7 @@ impl Shared {
         }
     }
 
-    /// Checks that an object other than a directory at `path` may be created, changed or removed.
+    /// Whether something else than a directory at `path` may be made, changed or removed.
     pub(super) fn may_change(&self, path: &str) -> Result<(), Fault> {
         self.may_write(path)?;
         match self.rules.check_file(path).against_writing() {
@@ -53,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Records the object at `path` before it changes, if the mount has a recorder.
+    /// Records what is at `path`, which is going to change, where that is done.
     pub(super) async fn record(self: &Arc<Self>, path: &str) -> Result<(), Fault> {
         match &self.undo {
             Some(undo) => undo.before(self, path).await,
@@ -70,7 +70,7 @@ impl Shared {
     }
 }
 
-/// An open file or directory; closed when the last clone is dropped, including those of streams.
+/// An open file or directory; it is closed when the last clone goes, a stream's among them.
 #[derive(Debug, Clone)]
 pub(super) struct Node(Arc<Inner>);
 
@@ -81,9 +81,9 @@ struct Inner {
     path: String,
     read: bool,
     write: bool,
-    /// `None` for a root: the host opened it.
+    /// A root has none: it is the host that opened it.
     _slot: Option<Slot>,
-    /// For a file that counts against the quota.
+    /// Of a file that is counted.
     _held: Option<Held>,
 }
 
@@ -106,7 +106,7 @@ impl Node {
         }))
     }
 
-    /// Returns a node for an object opened in the mount of `self`, with its canonical path.
+    /// What was opened in the mount of `self`, under its canonical path.
     pub(super) fn opened(
         &self,
         object: Object,
@@ -151,7 +151,7 @@ impl Node {
         }
     }
 
-    /// Returns the file if it was opened for reading.
+    /// The file, if it was opened for reading.
     pub(super) fn readable(&self) -> Result<&File, Fault> {
         match &self.0.object {
             Object::File(file) if self.0.read => Ok(file),
@@ -160,7 +160,7 @@ impl Node {
         }
     }
 
-    /// Returns the file if it was opened for writing; permission was checked at that time.
+    /// The file, if it was opened for writing; whether it may be was judged then.
     pub(super) fn writable(&self) -> Result<&File, Fault> {
         let file = self.file()?;
         if self.0.write {
@@ -170,7 +170,7 @@ impl Node {
         }
     }
 
-    /// Records the content of the file before it changes: its handle may be older than the call.
+    /// Records what is in the file, which is going to change: its handle may be older than the call.
     pub(super) async fn record(&self) -> Result<(), Fault> {
         self.0.shared.record(&self.0.path).await
     }
@@ -181,7 +181,7 @@ impl Node {
         undo.is_none_or(|undo| undo.has(&self.0.path))
     }
 
-    /// Changes the file, which is recorded and grows up to `end` at most, if the quota allows it.
+    /// Changes the file, which is recorded and becomes as long as `end` at most, if there is room for that.
     pub(super) fn change<T>(
         &self,
         end: End,
@@ -203,13 +203,13 @@ impl Node {
         &self.0.shared
     }
 
-    /// Returns the canonical path from the workspace root.
+    /// The canonical path from the workspace root.
     pub(super) fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// Returns true if it is in mimir's own state, which holds copies of possibly private files: objects created there
-    /// are accessible to their owner only.
+    /// Whether it is in mimir's own state, which holds copies of files that may be private: what is made there
+    /// is for its owner alone.
     pub(super) fn is_private(&self) -> bool {
         let mut parts = self.0.path.split('/');
         let mut after = parts.clone().skip(1);
@@ -219,7 +219,7 @@ impl Node {
         })
     }
 
-    /// Returns if it was opened for reading and for writing.
+    /// Whether it was opened for reading and for writing.
     pub(super) fn mode(&self) -> (bool, bool) {
         (self.0.read, self.0.write)
     }
@@ -232,14 +232,14 @@ impl Node {
     }
 }
 
-/// The host handles that a guest may hold.
+/// The handles of the host that a guest may hold.
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
     taken: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// One such handle; released when dropped.
+/// One of them; it is free again when dropped.
 #[derive(Debug)]
 pub(super) struct Slot(Arc<AtomicUsize>);
 

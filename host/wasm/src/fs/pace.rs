@@ -1,12 +1,11 @@
-//! Yielding: file work runs on a thread that also runs timers and other calls.
+//! Giving way: file work is done on the thread that also runs timers and other calls.
 
 use std::time::{Duration, Instant};
 
-/// Time that a guest may do file work without yielding. Short compared with any timeout, long compared with an
-/// operation.
+/// How long a guest may do file work without giving way. Short beside any timeout, long beside an operation.
 const SHIFT: Duration = Duration::from_millis(10);
 
-/// The time when the guest last yielded.
+/// When the guest last gave way.
 #[derive(Debug)]
 pub(super) struct Pace(Instant);
 
@@ -15,7 +14,7 @@ impl Pace {
         Self(Instant::now())
     }
 
-    /// Yields to other tasks if due.
+    /// Lets others run if it is time.
     pub(super) async fn give_way(&mut self) {
         if self.0.elapsed() >= SHIFT {
             tokio::task::yield_now().await;

@@ -1,9 +1,8 @@
-//! The response as the guest reads it: it ends when the call loses access to its source, and the values of the call's
-//! secrets are masked in it.
+//! An answer as the guest reads it: it ends when what the call may reach does not include it any more, and the values of
+//! the secrets that the call may use are masked in it.
 //!
-//! A server may echo a header, for example on a debug page. The tool has a placeholder instead of the value, and must
-//! not learn the value that way. A body is masked as it arrives; a compressed one is read completely, decompressed and
-//! masked.
+//! A server may send a header back, as a page for debugging does. The tool has a placeholder in place of the value, and
+//! must not learn it that way. A body is masked as it comes in; one that is packed is read whole, unpacked and masked.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -39,7 +38,7 @@ pub(super) async fn of(
     if let Some(known) = way.effects.answers() {
         mask_headers(known, &mut parts.headers);
         if *method != Method::HEAD {
-            // Masking changes the length.
+            // What is masked is of another length.
             parts.headers.remove(header::CONTENT_LENGTH);
             if is_packed(&parts.headers)
                 && let Some(body) = source.take()
@@ -69,7 +68,7 @@ pub(super) async fn of(
     Ok(Response::from_parts(parts, answer.boxed_unsync()))
 }
 
-/// Reads the whole body of a response, and its trailers.
+/// The whole body of an answer, as it comes in, and its trailers.
 async fn read(
     mut body: mimir_net::Body,
     link: &Link,
@@ -88,7 +87,7 @@ async fn read(
     }
 }
 
-/// Masks a complete response.
+/// Masks a whole answer.
 pub(super) fn mask_fetched(known: &Redactor, fetched: &mut Fetched) {
     mask_headers(known, &mut fetched.headers);
     if let Some(trailers) = &mut fetched.trailers {
@@ -97,7 +96,7 @@ pub(super) fn mask_fetched(known: &Redactor, fetched: &mut Fetched) {
     fetched.body = masked(known, &fetched.body);
 }
 
-/// Returns the text without the values, or `None` if it contains none.
+/// A text without the values; nothing if none is in it.
 fn without(known: &Redactor, text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = text.to_vec();
     known.bytes(&mut bytes);
@@ -132,23 +131,22 @@ fn is_packed(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The body of a response. It ends when the call's permissions change so that the request would not be allowed any
-/// more.
+/// The body of an answer. It ends when what the call may reach changes to something that would not have let it.
 struct Answer {
     body: Option<mimir_net::Body>,
-    /// Frames to return before the next one of the server.
+    /// Frames that come before the next one of the server.
     ready: VecDeque<Frame<Bytes>>,
     mask: Option<(Redactor, KnownStream)>,
     effects: Effects,
     link: Link,
     failure: Failure,
-    /// The maximum time that the settings give a request.
+    /// The longest time that the settings give a request.
     time: Duration,
 }
 
-/// Returns the error of a response that is cut off, even if it was allowed at first.
+/// The error of a response that is cut off, also where it was allowed at first.
 fn cut_off(error: Error) -> Error {
-    let message = "the response was cut off: the network permissions of the tool changed during the transfer";
+    let message = "the answer was cut off: what the tool may reach has changed while it came in";
     match error {
         Error::Blocked(_) => Error::Denied(ToolError::new(Code::PolicyDenied, message)),
         error => error,
@@ -156,7 +154,7 @@ fn cut_off(error: Error) -> Error {
 }
 
 impl Answer {
-    /// Takes a frame of the server, with its secrets masked; `None` is the end.
+    /// Takes what the server has sent, without the secrets in it; nothing is its end.
     fn take(&mut self, frame: Option<Frame<Bytes>>) {
         let Some((known, stream)) = &mut self.mask else {
             self.ready.extend(frame);
@@ -209,7 +207,7 @@ impl HttpBody for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        // The retained bytes may be the rest.
+        // What is kept back may be the rest.
         let ended = self.body.as_ref().is_none_or(HttpBody::is_end_stream);
         ended && self.ready.is_empty() && (self.mask.is_none() || self.body.is_none())
     }

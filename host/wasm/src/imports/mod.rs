@@ -1,4 +1,4 @@
-//! Host implementations of the contract's own imports, one interface per file.
+//! The host's side of the contract's own imports, an interface a file.
 
 mod commands;
 pub(crate) mod config;

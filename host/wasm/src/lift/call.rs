@@ -7,43 +7,44 @@ use wasmtime::component::{ComponentExportIndex, Func, Instance, Type, Val};
 use super::value::{self, Argument, Formless, ValueError};
 use super::{LiftedTool, direct};
 
-/// The result of a function.
+/// What a function gave.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiftedOutput {
-    /// Success: an object that matches the output schema, or `None` for a function without a result.
+    /// It worked: an object that matches the output schema, or nothing for a function without a result.
     Ok(Option<Value>),
-    /// The error of the function's `result`.
+    /// It returned the error of its `result`.
     Failure {
-        /// The error: text unchanged, anything else as JSON.
+        /// The error: text as it is, anything else as JSON.
         message: String,
         /// The error as JSON, unless the message is all of it.
         details: Option<Value>,
     },
 }
 
-/// The reason why there is no output.
+/// Why there is no output.
 #[derive(Debug, thiserror::Error)]
 pub enum LiftError {
-    /// The arguments do not match the function. Nothing was run.
-    #[error("the arguments do not match: {0}")]
+    /// The arguments do not fit the function. Nothing ran.
+    #[error("the arguments do not fit: {0}")]
     Arguments(#[from] ValueError),
-    /// The component does not have the function, or not with types that JSON can represent.
+    /// The component does not have the function, or not with types that JSON can hold.
     #[error("the component has no function `{0}` with the types that were described")]
     Missing(String),
-    /// The result exceeds its limit.
+    /// The result is larger than it may be.
     #[error("the result is too large")]
     TooLarge,
-    /// The function trapped, or a limit of the store stopped it; wasmtime's error.
+    /// The function trapped, or a limit of the store stopped it; as wasmtime has it.
     #[error("{0}")]
     Trap(wasmtime::Error),
 }
 
-/// Calls the function of `tool` at `index` (from [`ExportPath::resolve`](super::ExportPath::resolve)) with
-/// `arguments`, an object with a property per parameter.
+/// Calls the function of `tool`, which stands at `index` (of
+/// [`ExportPath::resolve`](super::ExportPath::resolve)), with `arguments`, an object with a property per
+/// parameter.
 ///
-/// The store limits the number of values in a result by its hostcall fuel (`Store::set_hostcall_fuel`); more than that
-/// ends in a trap. Values that would take more than `most` bytes of JSON, the form in which the caller gets them, are
-/// not converted.
+/// How many values a result may have is for the store to say: its hostcall fuel (`Store::set_hostcall_fuel`)
+/// bounds them, and more than that ends in a trap. Values that come to more than `most` bytes of JSON, which
+/// is what the caller gets, are not made into any.
 pub async fn call(
     mut store: impl AsContextMut<Data: Send>,
     instance: &Instance,
@@ -70,7 +71,7 @@ pub async fn call(
         .ok_or_else(missing)
 }
 
-/// Calls any function: every part of an argument or result is a separate value.
+/// The way of any function: every part of an argument or result is a value by itself.
 pub(super) async fn by_values(
     mut store: impl AsContextMut<Data: Send>,
     function: Func,
@@ -92,7 +93,7 @@ pub(super) async fn by_values(
     }
 }
 
-/// Converts the result. The outermost `result` distinguishes success from failure; any other type is success.
+/// The outermost `result` tells success from failure; everything else is success.
 fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
     match (result, ty) {
         (Val::Result(Ok(value)), Type::Result(ty)) => match (value, ty.ok()) {
@@ -111,7 +112,7 @@ fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
                 },
             }),
             _ => Ok(LiftedOutput::Failure {
-                message: "the function failed without a message".into(),
+                message: "the function failed and does not say why".into(),
                 details: None,
             }),
         },

@@ -1,8 +1,8 @@
-//! Components for tests: real ones, built from WIT and a core module that returns its input.
+//! Components for tests: real ones, made of WIT and a core module that gives back what it gets.
 //!
-//! An `echo` needs no knowledge of its types: with enough parameters that they are passed in memory, the core function
-//! receives one pointer and returns one pointer, and a result with the layout of the parameters can use the same
-//! address.
+//! An `echo` needs no knowledge of its types: with enough parameters that they travel in memory, the core
+//! function receives one pointer and returns one pointer, and a result laid out like the parameters can
+//! simply be the same place.
 
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store};
@@ -12,7 +12,7 @@ use wit_parser::Resolve;
 use super::{LiftError, LiftedOutput, LiftedTool, LiftedTools};
 use crate::family::{self, Family};
 
-/// Enough parameters to pass all of them in memory, as WIT and as the JSON for them.
+/// Enough parameters to push all of them into memory, as WIT and as the JSON for them.
 pub const PAD: &str =
     "tuple<u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64>";
 
@@ -39,12 +39,12 @@ pub fn pad() -> serde_json::Value {
     ])
 }
 
-/// Returns the component of the only world in `wit`, with the code of `core`, the inside of a core module.
+/// The component of the only world in `wit`, with the code of `core`, the inside of a core module.
 pub fn build(wit: &str, core: &str) -> Vec<u8> {
     build_world(wit, None, core)
 }
 
-/// Returns the component of one of the worlds in `wit`.
+/// The component of one of the worlds in `wit`.
 pub fn build_world(wit: &str, world: Option<&str>, core: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_str("test.wit", wit).unwrap();
@@ -55,7 +55,8 @@ pub fn build_world(wit: &str, world: Option<&str>, core: &str) -> Vec<u8> {
     encoder.validate(true).encode().unwrap()
 }
 
-/// Returns a core module with memory, an allocator that never frees, and functions that return their only parameter.
+/// A core module with memory, an allocator that never frees, and functions that return their
+/// only parameter.
 pub fn echoes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut core = String::from(
         r#"
@@ -78,7 +79,7 @@ pub fn echoes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     core
 }
 
-/// Returns the tools of a component that must be a lifted one.
+/// The tools of a component that must be a lifted one.
 pub fn lifted(bytes: &[u8]) -> LiftedTools {
     match family::detect(bytes).unwrap().family {
         Family::Lifted(tools) => tools,
@@ -114,7 +115,7 @@ impl Compiled {
         found.unwrap_or_else(|| panic!("no tool {name} in {:?}", self.tools))
     }
 
-    /// Calls `f` on a fresh instance.
+    /// Runs `f` with a fresh instance.
     pub async fn call(
         &self,
         name: &str,
@@ -124,7 +125,7 @@ impl Compiled {
         self.call_with_fuel(name, arguments, fuel).await
     }
 
-    /// Like [`Self::call`], with a limit in bytes for the data handed over at once.
+    /// The same, when as many bytes may be handed over at once.
     pub async fn call_with_fuel(
         &self,
         name: &str,
@@ -143,7 +144,7 @@ impl Compiled {
         super::call(&mut store, &instance, tool, &index, arguments, usize::MAX).await
     }
 
-    /// Like [`Self::call`], with every byte as a separate value.
+    /// The same, with every byte a value of its own.
     pub async fn call_by_values(
         &self,
         name: &str,
@@ -162,7 +163,7 @@ impl Compiled {
         Ok(called.await?.unwrap())
     }
 
-    /// Returns the shape of a function over bytes.
+    /// The shape of a function over bytes.
     pub async fn shape(&self, name: &str) -> Option<String> {
         let mut store = Store::new(&self.engine, ());
         let linker = Linker::new(&self.engine);
@@ -177,7 +178,7 @@ impl Compiled {
         super::direct::shape(params.iter(), ty.results().next().as_ref())
     }
 
-    /// Returns the wasmtime types of a function's parameters.
+    /// The wasmtime types of a function's parameters.
     pub async fn params(&self, name: &str) -> Vec<(String, wasmtime::component::Type)> {
         let mut store = Store::new(&self.engine, ());
         let linker = Linker::new(&self.engine);

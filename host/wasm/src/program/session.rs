@@ -1,9 +1,9 @@
-//! Sessions: a Python program that continues between calls, so that a call finds the state of the previous one. It
-//! waits in the middle of its run for the next code.
+//! Sessions: a program of Python that goes on between calls, so that what one call has made the next one finds. It waits
+//! in the middle of its run for the next piece of code.
 //!
-//! Each call still has its own permissions and limits: fuel, time and access to the host are those of the call whose
-//! code runs, and a session whose files differ from those that a call may see is ended. Their number is limited, and
-//! an idle session ends by itself.
+//! Each call has its own rights and bounds all the same: fuel, time and the ways to the outside are those of the call
+//! whose code runs, and a session whose files are not those that a call may see has ended. There are few, and what
+//! nobody calls ends by itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,7 @@ use tokio::task::AbortHandle;
 
 use super::asks::{Asks, Inner};
 use super::{
-    Done, Program, ProgramEngine, Sink, TEMPORARY, Temporary, WORKSPACE, bounded, report_obeyed,
-    said, stopped,
+    Done, Program, ProgramEngine, Sink, TEMPORARY, Temporary, WORKSPACE, bounded, said, stopped,
 };
 use crate::backend;
 use crate::faults::fault;
@@ -30,20 +29,20 @@ use crate::fs::{UndoRecorder, Watch};
 use crate::script::ScriptState;
 use crate::script::outside::Outside;
 
-/// Maximum number of sessions of one engine: each holds as much memory as a call may have.
+/// Sessions of one engine: each holds as much memory as a call may have.
 const MOST: usize = 4;
 
-/// Time that a session waits for the next call.
+/// How long a session waits for the next call.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// The program that the engine runs for a session.
+/// What the engine runs for a session.
 const LOOP: &str = "import mimir\nmimir.serve()\n";
 
-/// The sessions of one engine, the most recently used one last.
+/// The sessions of one engine, the one that was used last at the end.
 #[derive(Default)]
 pub(super) struct Sessions(Arc<Mutex<VecDeque<Kept>>>);
 
-/// A session that waits or runs.
+/// A session that waits, or runs.
 struct Kept {
     key: Key,
     rights: Needs,
@@ -68,16 +67,16 @@ impl Kept {
     }
 }
 
-/// The owner of a session, and its name for the owner.
+/// Whose it is, and what that one calls it.
 type Key = (String, String);
 
-/// The parts of a session needed to run code in it.
+/// What the one who runs code in a session needs of it.
 type Handed = (mpsc::Sender<Job>, Sink, Last, Watch);
 
-/// The result of a session's program.
+/// How the program of a session ended.
 type Last = Arc<Mutex<Option<Result<i32, ToolError>>>>;
 
-/// Code to run in a session.
+/// A piece of code for a session.
 struct Job {
     document: Value,
     outside: Outside,
@@ -86,21 +85,21 @@ struct Job {
     reply: oneshot::Sender<Ended>,
 }
 
-/// The outcome of such code.
+/// What came of it.
 struct Ended {
     finished: Finished,
     fuel: u64,
     memory: u64,
 }
 
-/// The source of code for the program of a session.
+/// Where the program of a session gets its code from.
 pub(super) struct Seat {
     jobs: mpsc::Receiver<Job>,
     pub(super) sink: Sink,
     now: Option<Now>,
 }
 
-/// The running code.
+/// The piece of code that runs.
 struct Now {
     reply: oneshot::Sender<Ended>,
     start: Instant,
@@ -108,8 +107,8 @@ struct Now {
 }
 
 impl Seat {
-    /// Reports the outcome of the last code and waits for the next one. `left` is the remaining fuel, `memory` the
-    /// peak memory use. Returns the code, with its limits and observer, or `None` if the session is over.
+    /// Tells what came of the last piece of code, and waits for the next one. `left` is the fuel that is left, `memory`
+    /// the most that was used. Gives the code, and what it may use up and whom it tells; nothing where it is over.
     pub(super) async fn next(
         &mut self,
         done: Option<i32>,
@@ -120,7 +119,7 @@ impl Seat {
             self.sink.unwatch();
             let finished = self.sink.finish(code, now.start.elapsed());
             let fuel = now.fuel.saturating_sub(left);
-            // The caller may be gone.
+            // Who asked may be gone.
             now.reply
                 .send(Ended {
                     finished,
@@ -152,7 +151,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the names of an owner's sessions.
+    /// The names of somebody's sessions.
     fn names(&self, whose: &str) -> Vec<String> {
         let all = self.lock();
         let own = all
@@ -162,7 +161,7 @@ impl Sessions {
     }
 }
 
-/// Ends a session whose code was interrupted.
+/// Ends a session whose code was left in the middle.
 struct Guard<'a> {
     sessions: &'a Sessions,
     key: Key,
@@ -183,7 +182,7 @@ impl Drop for Guard<'_> {
 }
 
 impl ProgramEngine {
-    /// Runs code in the session of this name, which is started if it does not exist.
+    /// Runs a piece of code in the session of a name, which is begun if it is not there.
     pub async fn in_session(
         self: &Arc<Self>,
         call: &Approved,
@@ -214,7 +213,7 @@ impl ProgramEngine {
         if let Some(quota) = &watch.quota {
             quota.renew(call.limits().new_file_bytes, call.limits().new_files);
         }
-        // Between calls nothing is recorded, so no changes are allowed.
+        // Between calls nothing is recorded, and so nothing changed.
         let scope = watch.undo.as_ref();
         let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
         let mut guard = Guard {
@@ -233,7 +232,7 @@ impl ProgramEngine {
             reply,
         };
         let work = std::pin::pin!(bounded(timeout, async {
-            // If it is not received, no reply will come.
+            // If nobody takes it, nobody answers.
             jobs.send(job).await.ok();
             answer.await
         }));
@@ -253,7 +252,7 @@ impl ProgramEngine {
                     Some(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
                     Some(Err(error)) => Err(said(error, &sink)),
                     None => Err(over(
-                        "it was ended to start another one, or was idle for too long",
+                        "it was ended to make room for another one, or waited too long",
                     )),
                 }
             }
@@ -261,14 +260,10 @@ impl ProgramEngine {
         };
         let whole = guard.whole;
         drop(guard);
-        let obeyed = match scope {
-            Some(scope) => {
-                let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-                scope.finish(call.deadline(), left).await
-            }
-            None => Vec::new(),
-        };
-        let result = report_obeyed(call, result, obeyed);
+        if let Some(scope) = scope {
+            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+            scope.finish(call.deadline(), left).await;
+        }
         let session = Session {
             name: name.to_owned(),
             fresh,
@@ -283,7 +278,7 @@ impl ProgramEngine {
         Ok((done, Some(session)))
     }
 
-    /// Returns the session of a key, marked as busy, and true if it was started now.
+    /// The session of a key, busy from now on. Says whether it was begun now.
     fn take(
         self: &Arc<Self>,
         call: &Approved,
@@ -294,10 +289,7 @@ impl ProgramEngine {
         all.retain(|kept| !kept.jobs.is_closed());
         if let Some(at) = all.iter().position(|kept| kept.key == *key) {
             if all[at].busy {
-                let message = format!(
-                    "the session `{}` is running code; wait until it has finished",
-                    key.1
-                );
+                let message = format!("the session `{}` runs something; wait for that", key.1);
                 return Err(ToolError::new(Code::Unavailable, message));
             }
             let same = all[at].rights == *call.rights() && all[at].paths.is(call.paths());
@@ -309,14 +301,14 @@ impl ProgramEngine {
                     all.push_back(kept);
                     return Ok((handed, false));
                 }
-                // It could still access files that this call may not.
+                // It could still reach what this call may not.
                 kept.task.abort();
             }
         }
         if all.len() >= MOST {
             let Some(at) = all.iter().position(|kept| !kept.busy) else {
                 let message = format!(
-                    "{MOST} sessions are running code, which is the limit; wait until one has finished"
+                    "{MOST} sessions run something, the most there are; wait for one of them"
                 );
                 return Err(ToolError::new(Code::LimitExceeded, message));
             };
@@ -372,7 +364,7 @@ impl ProgramEngine {
             };
             let ended = ready.go(&mut store).await;
             let ended = ended.map_err(|error| fault(&error, store.data()));
-            // Before the store is dropped, which wakes the waiting caller.
+            // Before the store goes, and with it the one who waits is told.
             *ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         });
         Ok(Kept {
@@ -390,11 +382,11 @@ impl ProgramEngine {
 }
 
 fn over(why: &str) -> ToolError {
-    let message = format!("the session is over: {why}; call again to start a new one");
+    let message = format!("the session is over: {why}; call again, and it begins anew");
     ToolError::new(Code::Unavailable, message)
 }
 
-/// Returns the code in the form that the session's program expects.
+/// A piece of code as the program of the session takes it.
 fn document(program: &Program) -> Value {
     let directory = program
         .directory

@@ -1,5 +1,4 @@
-//! File requests of scripts, served by the same file system that components see: the same mounts, protected paths and
-//! limits.
+//! Wishes about files, fulfilled by the same filesystem that components see: the same mounts, shields and bounds.
 
 use mimir_core::{Code, Limits, ToolError, text};
 use serde::Deserialize;
@@ -21,18 +20,18 @@ use crate::guest::Guest;
 /// Bytes read at once.
 const PART: u64 = 1 << 20;
 
-/// Maximum depth of a folder to be removed: a deeper tree is not an honest one.
+/// Folders within folders that are removed: a tree that is deeper is not an honest one.
 const DEEPEST: usize = 256;
 
-/// The mode of writing a file.
+/// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Mode {
-    /// Replaces its content.
+    /// What was in it is gone.
     Replace,
-    /// Appends to its content.
+    /// Behind what is in it.
     Append,
-    /// Only if it does not exist.
+    /// Only if it is not there.
     Create,
 }
 
@@ -46,7 +45,7 @@ impl Mode {
     }
 }
 
-/// Performs a file request synchronously.
+/// Does something to files at once.
 pub(super) async fn now(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> Done {
     let most = guest.most_output as u64;
     let mut view = View {
@@ -74,7 +73,7 @@ pub(super) async fn now(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> 
     })
 }
 
-/// Returns the errno name of a code.
+/// The name of a code among those of errno.
 fn errno(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::NoEntry => "ENOENT",
@@ -95,7 +94,7 @@ fn errno(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Performs a file request.
+/// Fulfils a wish.
 pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> Answer {
     let mut view = View {
         view: guest.fs(),
@@ -106,7 +105,7 @@ pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> A
         Fault::Told(error) => error,
         Fault::Code(path, code) => {
             let mut error = failure(&path, code);
-            // The file system stores the reason of a refusal, and returns only a code to a guest.
+            // The filesystem keeps the reason of a refusal, and gives a guest only a code.
             if code == ErrorCode::NotPermitted
                 && let Some(refusal) = guest.fs.refusals().last()
             {
@@ -127,7 +126,7 @@ struct View<'a> {
     most: u64,
 }
 
-/// Returns the path in the form that the file system expects: relative to the workspace.
+/// The path as the filesystem takes it: relative to the workspace.
 fn relative(path: &str) -> String {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
@@ -143,19 +142,19 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
         ErrorCode::NoEntry => (Code::FileNotFound, "does not exist".to_owned()),
         ErrorCode::Exist => (Code::AlreadyExists, "exists already".to_owned()),
         ErrorCode::NotPermitted | ErrorCode::Access => {
-            let what = "is not accessible for this tool, or read-only";
+            let what = "is not there for this tool, or not to be changed";
             (Code::PermissionDenied, what.to_owned())
         }
         ErrorCode::ReadOnly => (Code::PermissionDenied, "can only be read".to_owned()),
         ErrorCode::IsDirectory => (Code::InvalidPath, "is a directory".to_owned()),
         ErrorCode::NotDirectory => (Code::InvalidPath, "is not a directory".to_owned()),
         ErrorCode::NotEmpty => {
-            let what = "is not empty; use `{recursive: true}` to remove its contents as well";
+            let what = "is not empty; `{recursive: true}` removes what is in it too";
             (Code::InvalidInput, what.to_owned())
         }
         ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => (
             Code::InvalidPath,
-            "is not a valid path".to_owned(),
+            "is not a path that can be used".to_owned(),
         ),
         ErrorCode::InsufficientSpace => (
             Code::LimitExceeded,
@@ -284,7 +283,7 @@ impl View<'_> {
         Ok(empty(Value::Null))
     }
 
-    /// Returns the root of the workspace.
+    /// The root of the workspace.
     fn root(&mut self) -> Result<Resource<Descriptor>, Fault> {
         let roots = self.view.get_directories();
         let mut roots = roots.map_err(internal)?.into_iter();
@@ -352,7 +351,7 @@ impl View<'_> {
                 let most = text::bytes(self.most);
                 let path = text::visible(path);
                 let message = format!(
-                    "`{path}` is larger than {most}, the limit for one read of a script (limits.outputBytes)"
+                    "`{path}` is larger than {most}, the most that a script reads at once (limits.outputBytes)"
                 );
                 return Err(Fault::Told(ToolError::new(Code::LimitExceeded, message)));
             }
@@ -418,7 +417,7 @@ impl View<'_> {
         read.map(|()| found)
     }
 
-    /// Creates a folder, and its missing parents.
+    /// Makes a folder, and the ones on the way to it.
     async fn make(&mut self, path: &str) -> Result<(), Fault> {
         let whole = relative(path);
         let mut made = String::new();
@@ -468,7 +467,7 @@ impl View<'_> {
             }
             emptied.push(folder);
         }
-        // In reverse order, so that a folder is removed after its subfolders.
+        // What was found first holds what was found later.
         for folder in emptied.iter().rev() {
             self.remove_one(folder, true).await?;
         }

@@ -1,9 +1,9 @@
-//! Plugins in JavaScript: components of the contract, built here from the runtime and compiled code.
+//! Plugins in JavaScript: components of the contract, made here of the runtime and of code that has been compiled.
 //!
-//! The code runs once, when the plugin is built, and the resulting state is saved: each call starts there. The code
-//! has no access to anything then, no file, no network and no real clock.
+//! The code runs once, when the plugin is made, and the state that it comes to is kept: a call starts there. Nothing is
+//! in reach of it then, no file, no network and no clock that counts.
 //!
-//! Out of scope: the languages, and the tools of the plugin.
+//! Never here: the languages, and what the tools of the plugin are.
 
 use std::sync::Arc;
 
@@ -14,39 +14,39 @@ use crate::compile::blocking;
 use crate::error::HostError;
 use crate::host::WasmHost;
 
-/// Display name of the component before the code is added.
+/// What people call the component before the code is in it.
 const NAME: &str = "the runtime of plugins in TypeScript";
 
-/// The parts of a plugin in JavaScript.
+/// What a plugin in JavaScript is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginParts {
     /// The runtime, as a library.
     pub runtime: &'static [u8],
-    /// Substitutes for imports of the runtime that no world has, by module name.
+    /// What stands in for imports of the runtime that no world has, by the names of their modules.
     pub adapters: &'static [(&'static str, &'static [u8])],
     /// The contract, in WIT.
     pub contract: &'static str,
-    /// Code that precedes all of the following.
+    /// What stands before all of the following.
     pub prelude: &'static str,
-    /// Code for the file requests of a tool, included if it has any.
+    /// What does the wishes of a tool about files, for those that have any.
     pub files: &'static str,
-    /// Code for requests that change files.
+    /// Those that change them.
     pub changes: &'static str,
-    /// Code for HTTP requests.
+    /// Those for requests.
     pub requests: &'static str,
-    /// Code for commands.
+    /// Those for commands.
     pub commands: &'static str,
-    /// Code for other tools.
+    /// Those for other tools.
     pub tools: &'static str,
-    /// Code for the model.
+    /// Those for the model.
     pub model: &'static str,
-    /// Code for storage.
+    /// Those for what is kept between calls.
     pub storage: &'static str,
     /// The exports.
     pub toolset: &'static str,
 }
 
-/// The access of a plugin's tools, which determines its imports.
+/// What the tools of a plugin can reach: what it imports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Files of the workspace.
@@ -59,14 +59,14 @@ pub struct Reach {
     pub tools: bool,
     /// The model.
     pub model: bool,
-    /// Storage.
+    /// What it keeps.
     pub storage: bool,
-    /// True if it exports the assessment of its own calls.
+    /// Whether it exports the judgement of its own calls.
     pub assesses: bool,
 }
 
 impl PluginParts {
-    /// Returns the module that the runtime is started with.
+    /// The module that the runtime is started with.
     fn module(self, reach: Reach, code: &str, about: &str) -> String {
         let given = [
             (true, self.prelude),
@@ -81,14 +81,14 @@ impl PluginParts {
         ];
         let given = given.into_iter().filter(|(is_given, _)| *is_given);
         let mut module: String = given.map(|(_, part)| part).collect();
-        // JSON is valid JavaScript.
+        // JSON is JavaScript.
         let code = serde_json::Value::from(code);
         module += &format!("begin(evaluate({code}), {about});\n");
         module
     }
 }
 
-/// Builds a plugin. `code` is a function that returns the exports of the module, `about` the JSON passed to them.
+/// Makes a plugin. `code` is a function that gives the exports of the module, `about` the JSON that the exports are told.
 pub async fn make(
     host: &Arc<WasmHost>,
     parts: PluginParts,

@@ -1,40 +1,40 @@
-//! The return value of an engine when a script has nothing left to compute. The script can write any of it.
+//! What an engine returns when a script has nothing left to compute. The script can write any of it.
 
 use serde::Deserialize;
 
-/// The return value of one turn.
+/// One turn.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Turn {
-    /// The script has ended.
+    /// It is over.
     Done(Told),
-    /// The script continues when these requests are answered, along with earlier ones.
+    /// It goes on when these are answered, and the ones before them.
     Wishes(Vec<Wish>),
 }
 
-/// The result of a script.
+/// What a script came to.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Told {
     Text(String),
-    /// The result exceeds its limit.
+    /// A result that is longer than it may be.
     TooLarge {},
     Error(Fault),
 }
 
-/// An error thrown by a script.
+/// What a script threw.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fault {
     pub name: Option<String>,
     pub message: String,
     pub stack: Option<String>,
-    /// The thrown value, if it is not an `Error`.
+    /// What it is, where it is no error.
     pub thrown: Option<String>,
-    /// The number of the request that failed with it.
+    /// The wish whose failure it is.
     pub wish: Option<u32>,
 }
 
-/// A request of a script to the host.
+/// Something that a script wants of the outside.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wish {
     pub id: u32,
@@ -47,21 +47,21 @@ pub(super) struct Wish {
 pub(super) enum Kind {
     Files(Files),
     Other(Other),
-    /// A reply after a delay.
+    /// To be answered after a time.
     Sleep {
         millis: f64,
     },
-    /// Cancels the request with the same number: its result is not needed any more.
+    /// The end of the wish of the same number: nobody waits for its answer.
     Wake,
 }
 
-/// File requests.
+/// Wishes about files.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(super) enum Files {
     Read {
         path: String,
-        /// True if the content is requested as text.
+        /// Whether it is wanted as text.
         text: bool,
     },
     Write {
@@ -95,7 +95,7 @@ pub(crate) struct Data {
     pub base64: Option<String>,
 }
 
-/// Asynchronous requests.
+/// Wishes that take their time.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(crate) enum Other {
@@ -125,7 +125,7 @@ pub(crate) enum Other {
     Keep(Keep),
 }
 
-/// Storage requests.
+/// Wishes about what a tool keeps between calls.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "how", rename_all = "camelCase")]
 pub(crate) enum Keep {

@@ -1,4 +1,4 @@
-//! Line editor of the chat, with completion and history. It reads on a thread, so that the rest is not blocked.
+//! Lines that a person types: edited, completed, kept. A thread waits for them, so that all else goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,28 +16,28 @@ use tokio::sync::oneshot;
 use crate::exit::Failure;
 use crate::output::{FAINT, note, styled};
 
-/// Result of reading a line.
+/// What came of waiting for a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// One or more lines.
+    /// A line, or several.
     Line(String),
-    /// Nothing to act on.
+    /// Nothing that counts.
     Nothing,
-    /// The input has ended.
+    /// There is nobody any more.
     End,
 }
 
-/// The line editor.
+/// Who types.
 pub(super) struct Typist {
     asks: SyncSender<oneshot::Sender<Typed>>,
     before: Terminal,
-    /// True while a line is being edited: the terminal is in raw mode.
+    /// Whether a line is being typed: then the terminal hands out single keys.
     waiting: AtomicBool,
     words: Arc<Mutex<Vec<String>>>,
     typed: Arc<Mutex<Vec<String>>>,
 }
 
-/// The prompt.
+/// What stands before a line.
 const PROMPT: &str = "> ";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,7 +45,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Typist {
-    /// Starts with the history of earlier input.
+    /// Begins with what was typed before.
     pub(super) fn new(before: Vec<String>) -> Result<Self, Failure> {
         let (asks, asked) = sync_channel(1);
         let words = Arc::<Mutex<Vec<String>>>::default();
@@ -61,12 +61,12 @@ impl Typist {
         })
     }
 
-    /// Sets the candidates for completion.
+    /// Says what can be completed from now on.
     pub(super) fn knows(&self, words: Vec<String>) {
         *lock(&self.words) = words;
     }
 
-    /// Reads a line.
+    /// Waits for a line.
     pub(super) async fn line(&self) -> Typed {
         let (answer, answered) = oneshot::channel();
         self.waiting.store(true, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Typist {
         typed
     }
 
-    /// All input, oldest first.
+    /// All that was typed, the oldest first.
     pub(super) fn typed(&self) -> Vec<String> {
         lock(&self.typed).clone()
     }
@@ -86,14 +86,14 @@ impl Typist {
 
 impl Drop for Typist {
     fn drop(&mut self) {
-        // The program may end while a line is edited, so restore the terminal.
+        // The program ends in the middle of a line: the terminal is left as it was found.
         if self.waiting.load(Ordering::Relaxed) {
             self.before.restore();
         }
     }
 }
 
-/// The terminal mode at the start.
+/// How the terminal was.
 #[cfg(unix)]
 struct Terminal(Option<rustix::termios::Termios>);
 
@@ -111,7 +111,7 @@ impl Terminal {
             rustix::termios::OptionalActions::Now,
             before,
         );
-        // Turns off bracketed paste.
+        // Pasted text is no longer marked.
         let mut out = std::io::stdout();
         let _ = out.write_all(b"\x1b[?2004l\n").and_then(|()| out.flush());
     }
@@ -129,7 +129,7 @@ impl Terminal {
     fn restore(&self) {}
 }
 
-/// Reads a line on each request.
+/// Reads a line whenever one is asked for.
 fn read(
     asked: &Receiver<oneshot::Sender<Typed>>,
     words: Arc<Mutex<Vec<String>>>,
@@ -143,7 +143,7 @@ fn read(
     let mut editor = match Editor::<Words, MemHistory>::with_history(config, history) {
         Ok(editor) => editor,
         Err(error) => {
-            note(format_args!("cannot use the terminal: {error}"));
+            note(format_args!("the terminal cannot be used: {error}"));
             return;
         }
     };
@@ -161,12 +161,12 @@ fn read(
                 Typed::Line(line)
             }
             Err(ReadlineError::Interrupted) => {
-                note(styled(FAINT, "(press Ctrl-D or type /quit to end)"));
+                note(styled(FAINT, "(Ctrl-D or /quit ends)"));
                 Typed::Nothing
             }
             Err(ReadlineError::Eof) => Typed::End,
             Err(error) => {
-                note(format_args!("cannot read from the terminal: {error}"));
+                note(format_args!("the terminal cannot be read: {error}"));
                 Typed::End
             }
         };
@@ -177,14 +177,14 @@ fn read(
     }
 }
 
-/// Completion: commands at the beginning of a line, tool names anywhere.
+/// What can be completed: commands at the beginning of a line, names of tools anywhere.
 struct Words(Arc<Mutex<Vec<String>>>);
 
-/// Shortest prefix of a tool name to complete; a shorter one is taken for a normal word.
+/// Letters of a name before it is completed; fewer mean a word like any other.
 const LEAST: usize = 2;
 
 impl Words {
-    /// Start of the word before the cursor, and its completions.
+    /// Where the word before the cursor begins, and what it may become.
     fn of(&self, line: &str, at: usize) -> (usize, Vec<String>) {
         let before = line.get(..at).unwrap_or(line);
         let start = before

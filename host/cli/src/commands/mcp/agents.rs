@@ -1,23 +1,24 @@
-//! Settings that make each agent use mimir: a command, or a few lines in a config file.
+//! What makes each agent use mimir: a command of its own, or a few lines in its settings.
 
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, styled};
-use mimir::setup;
+use crate::setup;
 
-/// Setup of an agent.
+/// What an agent needs to be told.
 struct Snippet {
-    /// Its config file.
+    /// The file that it goes into.
     file: &'static str,
-    /// Lines for the file.
+    /// What goes in.
     text: String,
-    /// A command with the same effect.
+    /// A command that does the same.
     command: Option<String>,
 }
 
-/// File and lines that make an agent leave questions about mimir's tools to mimir; `None` if no such setting is known.
+/// The file and the lines by which an agent leaves questions about mimir's tools to mimir. None where no such lines are
+/// known.
 fn ask_once(agent: Agent) -> Option<(&'static str, &'static str)> {
     match agent {
         Agent::Claude => Some((
@@ -33,9 +34,9 @@ fn ask_once(agent: Agent) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Prints the setup: the lines on stdout, the file name on stderr.
+/// Prints it: the lines on stdout, where they go on stderr.
 pub fn print(globals: &Globals, printer: Printer, agent: Agent) -> Result<Exit, Failure> {
-    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
+    let workspace = setup::workspace(globals)?;
     let root = workspace.root().display().to_string();
     let snippet = snippet(agent, &root);
     let ask_once = ask_once(agent);
@@ -45,20 +46,20 @@ pub fn print(globals: &Globals, printer: Printer, agent: Agent) -> Result<Exit, 
     });
     if !printer.is_json() {
         if let Some(command) = &snippet.command {
-            note(format_args!("Or run: {command}"));
+            note(format_args!("By a command: {command}"));
         }
         if let Some((file, text)) = ask_once {
             note(styled(
                 FAINT,
                 format_args!(
-                    "The agent also asks about tools by itself. To let only mimir ask, add to {file}:"
+                    "It asks about tools by itself, too. So that mimir alone asks, add to {file}:"
                 ),
             ));
             note(text);
         }
         note(styled(
             FAINT,
-            format_args!("Add to {}:", snippet.file),
+            format_args!("This goes into {}:", snippet.file),
         ));
     }
     printer.result(&value, |out| writeln!(out, "{}", snippet.text))?;
@@ -92,7 +93,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
         },
         Agent::Codex => Snippet {
             file: "~/.codex/config.toml",
-            // A JSON string is also a valid TOML basic string.
+            // A JSON text is a basic string of TOML.
             text: format!(
                 "[mcp_servers.mimir]\ncommand = \"mimir\"\nargs = [\"serve\", \"-C\", {}]",
                 Value::from(root)
@@ -139,7 +140,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
         },
         Agent::Goose => Snippet {
             file: "~/.config/goose/config.yaml",
-            // JSON inside YAML, because a path may contain any character.
+            // JSON in YAML: a path may have anything in it.
             text: format!(
                 "extensions:\n  mimir:\n    name: mimir\n    type: stdio\n    enabled: true\n    cmd: mimir\n    args: {}\n    timeout: 300",
                 json!(args)
@@ -156,7 +157,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
     }
 }
 
-/// Quotes a path for a shell.
+/// A path as one word of a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
     match path.chars().all(plain) {

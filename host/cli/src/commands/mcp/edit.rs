@@ -1,13 +1,13 @@
-//! Edits of servers in a config file.
+//! Servers in a config file: what of it changes.
 
 use mimir_core::config::{Config, McpServer};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 use serde_json::Value;
 
-use mimir::settings::Edit;
+use crate::settings::Edit;
 
-/// Edits that add these servers to a file.
+/// What puts these servers into a file.
 pub fn add(text: &str, servers: &[(String, Value)]) -> Result<Vec<Edit>, ToolError> {
     let before = read(text)?;
     let mut edits = Vec::new();
@@ -25,15 +25,15 @@ pub fn add(text: &str, servers: &[(String, Value)]) -> Result<Vec<Edit>, ToolErr
     Ok(edits)
 }
 
-/// Refuses a name that is in use.
+/// Refuses a name that another server has.
 pub fn taken(name: &str) -> Result<(), ToolError> {
     let name = visible(prefix(name, 64));
     let message =
-        format!("a server `{name}` already exists; `mimir mcp remove {name}` removes it");
+        format!("there is a server `{name}` already; `mimir mcp remove {name}` takes it out");
     Err(ToolError::new(Code::AlreadyExists, message))
 }
 
-/// Block of a server in its file format.
+/// The block of a server as a file has it.
 pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         return Ok(None);
@@ -46,11 +46,11 @@ pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
         .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))
 }
 
-/// Edit that removes this server from a file.
+/// What takes this server out of a file.
 pub fn remove(text: &str, name: &str) -> Result<Vec<Edit>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         let message = format!(
-            "this file has no server `{}`",
+            "there is no server `{}` in this file",
             visible(prefix(name, 64))
         );
         return Err(ToolError::new(Code::NotFound, message));
@@ -60,7 +60,7 @@ pub fn remove(text: &str, name: &str) -> Result<Vec<Edit>, ToolError> {
 
 fn read(text: &str) -> Result<Config, ToolError> {
     let bad = |error: &dyn std::fmt::Display| {
-        let message = format!("cannot read the config file: {error}");
+        let message = format!("the config file cannot be read: {error}");
         ToolError::new(Code::InvalidInput, message)
     };
     mimir_script::yaml::fit(text).map_err(|unfit| bad(&unfit))?;

@@ -1,7 +1,7 @@
-//! Imports servers from the settings of agents on this machine, in each agent's format.
+//! The servers that agents on this machine have in their settings, in the forms that each of them writes.
 //!
-//! Nothing is started, and nothing is imported that a person was not shown. If an agent stores a secret in plain text,
-//! the person is told how to store it safely.
+//! Nothing is started, and nothing is taken over that a person was not shown. Where an agent keeps a secret in plain
+//! text, the person is told how to keep it better.
 
 use std::path::{Path, PathBuf};
 
@@ -26,32 +26,32 @@ use words::Words;
 
 /// A server in the settings of an agent.
 pub struct Imported {
-    /// Its name, with characters that are valid here.
+    /// What it is called there, in letters that a name here has.
     pub name: String,
     /// The file.
     pub place: String,
-    /// True if the file is the person's own and did not come with the project.
+    /// Whether it is the person's own, and did not come with the project.
     pub own: bool,
-    /// Its block in our format.
+    /// As it would stand in our settings.
     pub block: Value,
-    /// Reason why it cannot be imported.
+    /// Why it cannot be taken over.
     pub fault: Option<String>,
-    /// Hints for the person.
+    /// What a person should know.
     hints: Vec<String>,
-    /// Secrets that it receives.
+    /// The secrets that it is given.
     secrets: Vec<Kept>,
 }
 
-/// Result of a search.
+/// What was found.
 #[derive(Default)]
 pub struct All {
     pub servers: Vec<Imported>,
-    /// Unreadable files, with reasons.
+    /// The files that cannot be read, and why.
     pub unread: Vec<(String, String)>,
 }
 
 impl Imported {
-    /// Hints for the person.
+    /// What a person should know.
     pub fn hints(&self) -> Vec<String> {
         let mut all = self.hints.clone();
         for kept in &self.secrets {
@@ -74,10 +74,10 @@ impl Server for Imported {
     }
 }
 
-/// Size limit of a file: some agents store histories in theirs.
+/// The longest file that is read: histories of agents stand in some of them.
 const LONGEST: u64 = 64 << 20;
 
-/// Finds servers in the settings of these agents, or of all.
+/// The servers in the settings of these agents, or of all of them.
 pub fn find(workspace: &Path, from: Option<Agent>) -> All {
     let home = std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"));
     let home = home.map(PathBuf::from).filter(|home| home.is_absolute());
@@ -108,7 +108,7 @@ pub fn find(workspace: &Path, from: Option<Agent>) -> All {
                 workspace,
                 home: home.as_deref(),
             };
-            // It would start mimir from mimir.
+            // Behind itself it would start itself.
             let blocks = blocks.iter().filter(|(_, block)| !is_mimir(block));
             all.servers
                 .extend(blocks.map(|(name, block)| imported(name, block, &from)));
@@ -131,16 +131,16 @@ fn is_mimir(block: &Value) -> bool {
     program == Some("mimir") && words.contains(&"serve")
 }
 
-/// Returns true if the file does not exist.
+/// Whether there is no such file.
 fn is_absent(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Settings files of an agent, and whether each is the person's own; those take precedence over the project's.
+/// Where an agent keeps its servers, and whether that is the person's own place: those go before the project's.
 fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, bool)> {
     let project = |rest: &str| Some((workspace.join(rest), false));
-    // A file in the workspace belongs to the project, even if the home folder is there, too.
+    // What is in the workspace is the project's, wherever the home is.
     let user = |rest: &str| {
         let path = home?.join(rest);
         let own = !path.starts_with(workspace);

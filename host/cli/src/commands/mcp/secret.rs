@@ -1,20 +1,20 @@
-//! Detects credentials in command arguments, URLs, variables and headers, so that servers are shown without them and
-//! plain-text secrets are not imported.
+//! What lets somebody in: in the words of a command, in a URL, in a variable, in a header. What is shown of a server is
+//! shown without it, and what has it where all may read it is not taken over.
 //!
-//! Out of scope: handling of what is found.
+//! Never here: what is done about it.
 
 use std::ops::Range;
 
 use mimir_core::redact::Redactor;
 use mimir_core::text::visible;
 
-/// Replacement of a credential.
+/// What stands in place of a credential.
 const HIDDEN: &str = "[REDACTED]";
 
-/// Unbroken run of letters and digits from which on a text counts as a credential.
+/// Letters and digits without a break, from which on they are a credential and no word.
 const OPAQUE_MIN: usize = 16;
 
-/// Words in names of secret values.
+/// The words of names whose values are secrets.
 const WORDS: [&str; 24] = [
     "key",
     "keys",
@@ -42,15 +42,15 @@ const WORDS: [&str; 24] = [
     "accesskey",
 ];
 
-/// Suffixes of such words.
+/// What such a word may end with.
 const ENDINGS: [&str; 5] = ["apikey", "token", "password", "passwd", "secret"];
 
-/// Values that are placeholders, or mean that there is no secret.
+/// What is written where a secret would be, or says that there is none.
 const NONE: [&str; 8] = ["", "true", "false", "none", "null", "yes", "no", "auto"];
 
-/// Returns true if one of the words in a name marks a secret: `API_KEY` does; `KEYBOARD` and `MAX_TOKENS` do not.
+/// Whether a name is one of a secret, by one of its words: `API_KEY` is, and `KEYBOARD` or `MAX_TOKENS` is not.
 pub fn is_name(name: &str) -> bool {
-    // `PWD` is the current folder.
+    // The folder that somebody is in.
     if name == "PWD" {
         return false;
     }
@@ -82,7 +82,7 @@ pub fn is_name(name: &str) -> bool {
     words.iter().any(is_word)
 }
 
-/// Returns true if the value of a variable or header is or contains a secret.
+/// Whether the value of a variable or a header is a secret, or has one in it.
 pub fn is_in(name: &str, value: &str) -> bool {
     let found = Redactor::new().find(format!("{name}={value}").as_bytes());
     let in_value = |end: usize| end > name.len() + 1;
@@ -91,7 +91,7 @@ pub fn is_in(name: &str, value: &str) -> bool {
         || !places(value).is_empty()
 }
 
-/// Command arguments with secrets masked.
+/// The words of a command that can be shown.
 pub fn words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut before = None;
     let each = words.into_iter().map(|word| {
@@ -105,7 +105,7 @@ pub fn words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     each.collect()
 }
 
-/// Returns true if one of the command arguments is or contains a secret.
+/// Whether one of the words of a command is a secret, or has one in it.
 pub fn in_words<'a>(words: impl IntoIterator<Item = &'a str>) -> bool {
     let mut before = None;
     words.into_iter().any(|word| {
@@ -114,12 +114,12 @@ pub fn in_words<'a>(words: impl IntoIterator<Item = &'a str>) -> bool {
     })
 }
 
-/// Returns true if an argument or a URL contains a secret.
+/// Whether there is a secret in a word or a URL.
 pub fn is_in_text(text: &str) -> bool {
     !places(text).is_empty()
 }
 
-/// An argument or a URL with secrets masked.
+/// A word, or a URL, that can be shown.
 pub fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut at = 0;
@@ -132,14 +132,14 @@ pub fn text(text: &str) -> String {
     masked(&shown)
 }
 
-/// Masks the secrets that are recognizable in any context.
+/// A text without the secrets that are one wherever they stand.
 pub fn masked(text: &str) -> String {
     let mut text = visible(text);
     Redactor::new().text(&mut text);
     text
 }
 
-/// Returns true if an argument is the value of the secret option before it.
+/// Whether a word is the value of the option before it, which is one of a secret.
 fn is_given(before: Option<&str>, word: &str) -> bool {
     let named = before.is_some_and(|option| {
         option.starts_with('-') && !option.contains(['=', ':', ' ']) && is_name(option)
@@ -147,7 +147,7 @@ fn is_given(before: Option<&str>, word: &str) -> bool {
     named && !word.starts_with('-') && is_value(word)
 }
 
-/// Returns true if a value in a secret's position is a real secret: not a reference, not a path.
+/// Whether what stands where a secret would be is one: no reference, no path.
 fn is_value(value: &str) -> bool {
     let value = value.trim();
     let bare = match value.split_once(' ') {
@@ -159,7 +159,7 @@ fn is_value(value: &str) -> bool {
     !(reference || none || is_path(bare))
 }
 
-/// Returns true if a value is an absolute path, not a key that begins with `/`.
+/// Whether a value is an absolute path, and no key that begins with a `/`.
 fn is_path(value: &str) -> bool {
     let absolute = value.starts_with('/') || value.get(1..3).is_some_and(|rest| rest == ":\\");
     absolute
@@ -174,7 +174,7 @@ fn is_scheme(word: &str) -> bool {
         .any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Returns true if a path segment looks generated, like a credential.
+/// Whether a part of a path is a credential by how it looks: nobody wrote it.
 fn is_opaque(part: &str) -> bool {
     const BEGINNINGS: [&str; 6] = ["sk-", "sk_", "pk_", "rk_", "ghp_", "whsec_"];
     if part.len() >= 8 && BEGINNINGS.iter().any(|begins| part.starts_with(begins)) {
@@ -187,7 +187,7 @@ fn is_opaque(part: &str) -> bool {
     })
 }
 
-/// Ranges of credentials in a text, in order and without overlaps.
+/// Where in a text something stands that lets somebody in: in order, and apart from each other.
 fn places(text: &str) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Redactor::new()
         .find(text.as_bytes())
@@ -208,12 +208,12 @@ fn places(text: &str) -> Vec<Range<usize>> {
     apart
 }
 
-/// End of a word in a text of several.
+/// What ends a word in a text of several.
 fn is_end(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// Logins in URLs, and path segments that are credentials.
+/// The logins in URLs, and the parts of their paths that are credentials.
 fn logins(text: &str, all: &mut Vec<Range<usize>>) {
     for (scheme, _) in text.match_indices("://") {
         let from = scheme + 3;
@@ -233,7 +233,7 @@ fn logins(text: &str, all: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Values of secret names: `name=value`, `Name: value`, `Bearer value`.
+/// The values of what is named like a secret: `name=value`, `Name: value`, `Bearer value`.
 fn pairs(text: &str, all: &mut Vec<Range<usize>>) {
     let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut begins = None;
@@ -252,7 +252,7 @@ fn pairs(text: &str, all: &mut Vec<Range<usize>>) {
                     .find(|c| is_end(c) || matches!(c, '&' | '#' | ';' | ','))
                     .unwrap_or(rest.len())]
             }
-            // Covers a complete header value, but not the `://` of a URL.
+            // All of a header, and of a scheme and a host nothing.
             ':' if !rest.starts_with("//") => {
                 &rest[..rest.find(['"', '\'', '\n', '\r']).unwrap_or(rest.len())]
             }

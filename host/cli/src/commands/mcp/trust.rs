@@ -1,4 +1,4 @@
-//! The question about a server: shows all texts that a model may read, and asks which tools run without a question.
+//! The one question about a server: every word that a model may read of it, and which of its tools run without asking.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,16 +13,16 @@ use mimir_mcp::client::Tried;
 use crate::args::Allow;
 use crate::exit::Failure;
 use crate::output::{FAINT, STRONG, WARN, note, server, styled};
+use crate::settings::Edit;
+use crate::setup::Setup;
 use crate::terminal;
-use mimir::settings::Edit;
-use mimir::setup::Setup;
 
-/// Class of a server's tool, as a person decides it. The server's own annotations are a suggestion.
+/// The class of a server's tool, as a person decides it. The server's own annotations are a suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Reads data of this person, or reaches nothing outside its own folder.
     OwnData,
-    /// Reads content written by third parties.
+    /// Reads content that strangers wrote.
     Strangers,
     /// Changes something, or has no annotation that says it does not.
     Writes,
@@ -32,18 +32,18 @@ impl Class {
     fn words(self) -> &'static str {
         match self {
             Self::OwnData => "reads own data",
-            Self::Strangers => "reads third-party content",
+            Self::Strangers => "reads what strangers wrote",
             Self::Writes => "may change things",
         }
     }
 }
 
-/// A person's decision about a server.
+/// The answer of a person about a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// Tools that run without asking.
+    /// The tools that run without a question.
     pub allow: Allow,
-    /// True if the reading tools run without asking even after untrusted content was read.
+    /// True if the reading ones run without a question after content of strangers was read, too.
     pub accepts_untrusted: bool,
 }
 
@@ -56,10 +56,10 @@ impl From<Allow> for Choice {
     }
 }
 
-/// A started server, with its tools and their classes.
+/// A server that was started, with its tools and their classes.
 pub struct Candidate {
     pub tools: Vec<(Arc<Tool>, Class)>,
-    /// True if its sandbox has no network access, so that it cannot leak data.
+    /// True if its sandbox keeps it from the network: it passes nothing on.
     offline: bool,
     tried: Tried,
 }
@@ -86,14 +86,14 @@ impl Candidate {
         }
     }
 
-    /// Digest of all of its texts, for `--approve`.
+    /// The digest of all of its words, as `tools trust --digest` takes it.
     pub fn digest(&self) -> &str {
         self.tools
             .first()
             .map_or("", |(tool, _)| &tool.origin.digest)
     }
 
-    /// Describes the server in lines.
+    /// All of it, in lines.
     fn card(&self) -> Vec<String> {
         let (name, version) = &self.tried.server;
         let mut lines = vec![format!(
@@ -144,7 +144,7 @@ impl Candidate {
         lines
     }
 
-    /// Returns true if a tool runs without asking under this answer.
+    /// Returns true if a tool runs without a question by this answer.
     fn runs(tool: &Tool, class: Class, allow: &Allow) -> bool {
         match allow {
             Allow::All => true,
@@ -156,7 +156,7 @@ impl Candidate {
         }
     }
 
-    /// Shows the server and asks the person at the terminal. Returns the tools to allow, or `None` for a no.
+    /// Shows all of it and asks the person at the terminal. Gives what they allow, or nothing for a no.
     pub fn ask(
         &self,
         before: &[String],
@@ -183,10 +183,10 @@ impl Candidate {
             false => names.join(", "),
         };
         lines.push(format!(
-            "With yes, these run without asking: {}",
+            "With yes, these run without a question: {}",
             listed(&runs)
         ));
-        lines.push(format!("These ask each time: {}", listed(&asks)));
+        lines.push(format!("and these ask each time: {}", listed(&asks)));
         if !self.offline {
             lines.push(styled(
                 WARN,
@@ -196,7 +196,7 @@ impl Candidate {
         }
         lines.push(styled(
             FAINT,
-            "This holds until a description changes. The server itself declares which of its tools only read.",
+            "This holds until a description changes. Which of its tools only read is the server's own word.",
         ));
         terminal::paged(&lines)?;
         let untrusted = match self.offline {
@@ -204,7 +204,7 @@ impl Candidate {
             false => "[u] yes, and after content of strangers too, ",
         };
         let options =
-            format!("[y]es, [a]ll tools without asking, {untrusted}[e]ach call asks, [n]o > ");
+            format!("[y]es, [a]ll tools without a question, {untrusted}[e]ach call asks, [n]o > ");
         Ok(
             match terminal::answer(&format!("{question} {options}"))?.as_str() {
                 "y" | "yes" => Some(allow.clone().into()),
@@ -219,10 +219,9 @@ impl Candidate {
         )
     }
 
-    /// Edits of the settings for this answer.
+    /// The edits of the settings for this answer.
     pub fn edits(&self, choice: &Choice) -> Vec<Edit> {
-        // A server's own claims do not matter: only its sandbox or a person may give its tools what a session has
-        // read.
+        // Whatever a server says of its tools, only its sandbox or a person lets them have what a session has read.
         let accepts = self.offline || choice.accepts_untrusted;
         let mut edits = Vec::new();
         for (tool, class) in self
@@ -235,7 +234,7 @@ impl Candidate {
             let trust = match class {
                 Class::OwnData => "verified",
                 Class::Strangers => "untrusted",
-                // After untrusted content was read, a person is asked in any case.
+                // After what strangers wrote was read, a person is asked all the same.
                 Class::Writes => continue,
             };
             let mut labels = serde_json::json!({ "outputTrust": trust });
@@ -247,7 +246,7 @@ impl Candidate {
         edits
     }
 
-    /// Records that this person has seen these texts.
+    /// Remembers that this person has seen these words.
     pub fn grant(&self, setup: &Setup) -> Result<(), Failure> {
         let tools: Vec<Arc<Tool>> = self
             .tools
@@ -265,7 +264,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// Reports the new state.
+    /// Says what counts now.
     pub fn told(&self, choice: &Choice) {
         let runs = self
             .tools
@@ -273,19 +272,19 @@ impl Candidate {
             .filter(|(tool, class)| Self::runs(tool, *class, &choice.allow))
             .count();
         note(format_args!(
-            "trusted as it is now: {runs} of its {} tools run without asking",
+            "trusted as it is now: {runs} of its {} tools run without a question",
             self.tools.len()
         ));
     }
 
-    /// Fails unless the named digest matches these texts.
+    /// Fails unless the digest that was named is the one of these words.
     pub fn check(&self, digest: &str) -> Result<(), ToolError> {
         match digest == self.digest() {
             true => Ok(()),
             false => Err(ToolError::new(
                 Code::ApprovalDenied,
                 format!(
-                    "digest mismatch: the server has {}; nothing was granted",
+                    "the server has the digest {}, and not the one that was named: nothing was granted",
                     self.digest()
                 ),
             )),

@@ -1,7 +1,7 @@
-//! Downloads a component for `mimir tools add URL`, through the host's network client.
+//! Fetching a component for `mimir tools add URL`, through the one way out.
 //!
-//! The person has named the URL and the digest, so neither the host nor redirect targets need to be allowed. Blocks of
-//! the config still apply: private addresses, blocked ports, `mode: none`, and hosts that a team does not list.
+//! The person has named the URL and what must be there, so that hosts need not be on a list, nor those that the
+//! server sends us to. What the config refuses stays refused: private addresses, blocked ports, `mode: none`, and all that a team
 //! does not list.
 
 use std::path::Path;
@@ -13,12 +13,12 @@ use mimir_core::network::NetworkPolicy;
 use mimir_core::{Code, ToolError};
 use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Roots};
 
-use mimir::setup::Setup;
+use crate::setup::Setup;
 
-/// Time for a large component over a slow connection.
+/// A large component over a slow line.
 const TIME: Duration = Duration::from_secs(600);
 
-/// A download requested by a person, within the limits of team policies.
+/// A person has asked for this by name, which goes as far as the teams let it.
 struct Asked {
     teams: Vec<NetworkPolicy>,
 }
@@ -35,7 +35,7 @@ impl Authorize for Asked {
     }
 }
 
-/// Downloads `url`, up to a size limit.
+/// The bytes at `url`, at most so many.
 pub async fn component(setup: &Setup, url: &str, most: u64) -> Result<Vec<u8>, ToolError> {
     let policy = setup.settings.policy()?;
     let limits = Limits {
@@ -59,11 +59,11 @@ pub async fn component(setup: &Setup, url: &str, most: u64) -> Result<Vec<u8>, T
     Ok(fetched.body.into())
 }
 
-/// File name in a URL.
+/// The part of a URL that names the file.
 pub fn name(url: &str) -> &Path {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let rest = path.split_once("://").map_or(path, |(_, rest)| rest);
-    // A host name is not a file name.
+    // A host is no name of a file.
     Path::new(rest.split_once('/').map_or("", |(_, path)| path))
 }
 

@@ -1,4 +1,4 @@
-//! `mimir tools new --lang yaml-…`: a tool in a YAML file.
+//! `mimir tools new --lang yaml-…`: a tool in one YAML file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,13 @@ use serde::Serialize;
 use super::Names;
 use crate::args::{Globals, Lang};
 use crate::commands::editing;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, file_error};
 use crate::output::{GOOD, Printer, STRONG, styled};
-use mimir::setup;
-use mimir::file_error::file_error;
+use crate::{sdk, setup};
 
 const TEMPLATE: &str = include_str!("../../templates/tool.yml.txt");
 
-/// Initial code of a new tool.
+/// The code that a new tool begins with.
 const TYPESCRIPT: &str = include_str!("../../templates/tool.ts.txt");
 const JAVASCRIPT: &str = include_str!("../../templates/tool.js.txt");
 const PYTHON: &str = include_str!("../../templates/tool.py.txt");
@@ -27,14 +26,14 @@ struct New {
     file: String,
 }
 
-/// Writes the tool. In a workspace it goes to the tools folder, with editor support.
+/// Writes it. In the workspace it goes where it is found, and editors know what may stand in it.
 pub fn run(
     globals: &Globals,
     printer: Printer,
     names: &Names,
     (lang, dir): (Lang, Option<&Path>),
 ) -> Result<Exit, Failure> {
-    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
+    let workspace = setup::workspace(globals)?;
     let (folder, line) = match dir {
         Some(dir) => (dir.to_owned(), ""),
         None => {
@@ -49,7 +48,7 @@ pub fn run(
     let shown = workspace.shown(&path);
     if path.symlink_metadata().is_ok() {
         let message =
-            format!("{shown} already exists; choose another name, or another folder with --dir");
+            format!("{shown} is there already; choose another name, or another folder with --dir");
         let error = ToolError::new(Code::AlreadyExists, message);
         return Err(Failure::ending(error, Exit::Usage));
     }
@@ -64,7 +63,7 @@ pub fn run(
         .replace("{{tool}}", &names.tool)
         .replace("{{runtime}}", runtime)
         .replace("{{code}}\n", &code.replace("  \n", "\n"));
-    mimir::file_error::write_atomically(&path, format!("{line}{text}").as_bytes())
+    sdk::put(&path, format!("{line}{text}").as_bytes())
         .map_err(|error| file_error("write", &path, &error))?;
     let new = New {
         tool: names.tool.clone(),

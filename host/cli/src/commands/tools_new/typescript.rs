@@ -3,7 +3,7 @@
 use super::File;
 use crate::commands::editing::TYPES;
 
-/// Files of a new TypeScript plugin.
+/// The files of a new plugin.
 pub const FILES: [File; 6] = [
     ("tool.ts", include_str!("../../templates/plugin.ts.txt")),
     (

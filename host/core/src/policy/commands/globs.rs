@@ -1,4 +1,4 @@
-//! The possible matches of a glob among the names in path rules, determined without a disk.
+//! What a glob may be the name of, as far as that is known without a disk: what the path rules speak of.
 
 mod tokens;
 
@@ -6,7 +6,7 @@ use crate::paths::PathRules;
 
 use tokens::{Token, begins_so, ends_so, lower, matches, tokens};
 
-/// Names that a glob is tested with, besides those in the rules: samples for wildcards in rules.
+/// Names that a glob is tried on, beside those that stand in the rules: what their wildcards speak of.
 const NAMES: &[&str] = &[
     ".env",
     ".env.local",
@@ -19,35 +19,35 @@ const NAMES: &[&str] = &[
     ".mimir",
 ];
 
-/// Ordinary names: a glob that matches one of these does not select a particular kind of file.
+/// Names that are like any other: a glob over one of these is about no particular kind of file.
 const BROAD: &[&str] = &["a", "a.a", "index", "main", "readme", "Z"];
 
-/// A placeholder for a path component of any name.
+/// What stands for a part of a path that may be called anything.
 const ANY: &str = "a";
 
-/// Maximum paths tried for one glob; with more, a person is asked.
+/// As many paths as are tried for one glob. Of one that may be more of them, a person is asked.
 const PATHS_MAX: usize = 512;
 
-/// Maximum alternatives in braces.
+/// As many alternatives in braces as are looked at.
 const BRACES_MAX: usize = 64;
 
-/// The possible matches of a glob.
+/// What is known of a glob.
 #[derive(Debug, PartialEq)]
 pub(super) enum Glob {
-    /// It may lead out of its starting folder.
+    /// It may climb out of where it begins.
     Climbs,
-    /// The matches cannot be determined, for this reason.
+    /// What it matches is not known, and why.
     Unclear(&'static str),
-    /// Any of these, and other ordinary names.
+    /// It may be any of these, and other names that are like any other.
     Any(Vec<String>),
 }
 
-/// The names in path rules.
+/// The names that rules speak of.
 pub(super) struct Names<'a> {
     literal: Vec<&'a str>,
-    /// Literal prefixes of rule names.
+    /// What others begin with.
     beginnings: Vec<Vec<char>>,
-    /// Literal suffixes of rule names.
+    /// What others end with.
     endings: Vec<Vec<char>>,
 }
 
@@ -74,8 +74,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The possible matches of a glob. `own` wildcards belong to the program and not to a shell: they also match a leading
-/// dot.
+/// What a glob may be, of which the wildcards are the program's `own` and no shell's: those match a dot at the beginning.
 pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
     let mut classes = ["[:", "[=", "[."].iter();
     let in_bracket = |class: &&str| {
@@ -116,21 +115,21 @@ pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
     Glob::Any(all)
 }
 
-/// The characters that make a text a glob.
+/// What makes a text a glob.
 const WILD: [char; 4] = ['*', '?', '[', '\\'];
 
-/// Returns true if a word has a wildcard.
+/// Whether a word has a wildcard.
 pub(super) fn is_wild(text: &str) -> bool {
     text.contains(WILD)
 }
 
-/// The folder before the first wildcard of a glob, with a trailing slash.
+/// The folder that a glob names before its first wildcard, with the slash at its end.
 pub(super) fn folder(glob: &str) -> &str {
     let named = glob.split(WILD).next().unwrap_or_default();
     &named[..named.rfind('/').map_or(0, |at| at + 1)]
 }
 
-/// Expands braces; `None` if there are too many, or nested ones.
+/// The globs that one with braces is; nothing if there are too many, or braces in braces.
 pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
     let mut all = vec![String::new()];
     let mut rest = glob;
@@ -150,15 +149,14 @@ pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
     Some(all)
 }
 
-/// The possible names of one component: an ordinary name, and those of the rules if the glob selects a particular kind
-/// of file. A broad glob matches existing files without naming them.
+/// What one part of a glob may be: any name, and those of the rules if it is about some particular kind of file. What a
 /// broad one finds is what lies there, and was not meant by name.
 fn names(part: &str, tokens: &[Token], own: bool, spoken: &Names<'_>) -> Vec<String> {
     let mut all = vec![ANY.to_owned()];
     if BROAD.iter().any(|name| matches(tokens, name)) {
         return all;
     }
-    // A leading wildcard does not match names with a leading dot.
+    // A wildcard at the beginning of a name leaves those with a dot out.
     let dots = own || part.starts_with(['.', '\\']);
     let sees = |name: &&&str| (dots || !name.starts_with('.')) && matches(tokens, name);
     all.extend(

@@ -1,7 +1,7 @@
-//! Classifies the words of programs that take a pattern or a script, and files.
+//! Programs that take a pattern or a script, and files: which of their words is which.
 //!
-//! An option may take the next word, which then is neither a file nor a pattern. The tables list such options; in case
-//! of doubt no word is skipped.
+//! An option may take the next word, which is no file and no pattern then. Here is what takes one; and where that is not
+//! certain, no word is passed over.
 
 use crate::command::Word;
 
@@ -9,31 +9,31 @@ use super::globs::unbraced;
 use super::operands::Operand;
 use super::values;
 
-/// The kind of an option's value.
+/// What an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     /// Neither a file nor a pattern.
     Text,
-    /// Optional text in the same word.
+    /// Text that stands in the same word, or none.
     Attached,
-    /// A file to read.
+    /// A file that is read.
     Path,
-    /// A glob that selects files.
+    /// Which files are looked at.
     Glob,
     /// The pattern or the script: no operand is one then.
     Script,
-    /// A file that contains it.
+    /// A file that has it.
     ScriptFile,
 }
 
 use Value::{Attached, Glob, Path, Script, ScriptFile, Text};
 
-/// The option syntax of a program.
+/// How a program takes its words.
 struct Program {
     names: &'static [&'static str],
     letters: &'static [(&'static str, &'static [Value])],
     long: &'static [(&'static str, &'static [Value])],
-    /// True if long options may be abbreviated.
+    /// Whether long options may be shortened.
     shortens: bool,
 }
 
@@ -44,7 +44,7 @@ const PROGRAMS: &[Program] = &[
         long: &[
             ("--after-context", &[Text]),
             ("--before-context", &[Text]),
-            // Listed so that it is not taken as an abbreviation of the next one.
+            // No beginning of the next one: it stands for itself.
             ("--binary", &[]),
             ("--binary-files", &[Text]),
             ("--context", &[Text]),
@@ -143,7 +143,7 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// The files among the words of a program; `writes` means that it changes them.
+/// The files that a program is given, of all its words; `writes` says that it changes them.
 pub(super) fn operands(
     name: &str,
     words: &[Word],
@@ -152,7 +152,7 @@ pub(super) fn operands(
 ) -> Vec<Operand> {
     let mut taken = Taken::default();
     let program = PROGRAMS.iter().find(|one| one.names.contains(&name));
-    // Without a table for the program, no word is skipped. With `--files`, every operand is a path.
+    // Where nothing is known of its options, nothing is passed over. With `--files`, every operand is one.
     taken.given = program.is_none() || words.iter().any(|word| word.known() == Some("--files"));
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
@@ -167,7 +167,7 @@ pub(super) fn operands(
                 }
                 taken.take(values, attached, &mut rest);
             }
-            // A glob without matches stays the option that it looks like.
+            // What finds nothing is the option that it looks like.
             Word::Glob(text) | Word::Found(text) if text.starts_with('-') => {
                 let (values, attached) = program.map_or((&[][..], None), |one| one.takes(text));
                 taken.given = true;
@@ -188,19 +188,19 @@ pub(super) fn operands(
         && pattern.known().is_none()
         && (!pattern.is_single() || pattern.may_be_option())
     {
-        // It may expand to more than a pattern.
+        // It may be more than a pattern.
         all.push(Operand::sure(pattern, false));
     }
     all.extend(operands.map(|word| Operand::sure(word, writes)));
     all
 }
 
-/// The words collected so far.
+/// What was found among the words so far.
 #[derive(Default)]
 struct Taken<'a> {
     files: Vec<Operand>,
     operands: Vec<&'a Word>,
-    /// True if no operand is a pattern.
+    /// Whether no operand is a pattern.
     given: bool,
 }
 
@@ -219,7 +219,7 @@ impl<'a> Taken<'a> {
             let word = match attached.take() {
                 Some(word) => word,
                 None => match rest.next() {
-                    // It may expand to no word or to several: then the roles of the others are unknown.
+                    // It may be none, or more than one: then the others are what is not known here.
                     Some(word) if !word.is_single() => {
                         self.given = true;
                         self.operands.push(word);
@@ -244,7 +244,7 @@ impl<'a> Taken<'a> {
 }
 
 impl Program {
-    /// The values of an option, and the part in the same word.
+    /// What an option takes, and what of it stands in the same word.
     fn takes<'a>(&self, option: &'a str) -> (&'static [Value], Option<&'a str>) {
         if option.starts_with("--") {
             let (name, attached) = match option.split_once('=') {
@@ -252,7 +252,7 @@ impl Program {
                 None => (option, None),
             };
             let exact = self.long.iter().find(|(long, _)| *long == name);
-            // For an ambiguous abbreviation the program itself fails.
+            // Of a beginning that more than one has, the program says that it does not know which.
             let begins = |(long, _): &&(&str, _)| self.shortens && long.starts_with(name);
             let found = exact.or_else(|| self.long.iter().find(begins));
             return (found.map_or(&[], |(_, values)| values), attached);
@@ -268,7 +268,7 @@ impl Program {
     }
 }
 
-/// The files that a search reads, by its own wildcards.
+/// The files that a search looks at, as its own wildcards say.
 fn patterns(word: &Word) -> Vec<Operand> {
     let Some(text) = word.known() else {
         return vec![Operand::sure(word, false)];

@@ -1,6 +1,6 @@
-//! Verification of token signatures, with the cryptography library that TLS uses here. Signs nothing.
+//! Signatures of tokens, by the cryptography that TLS is done with here. Nothing is signed.
 //!
-//! Out of scope: the signer and the content.
+//! Never here: whose signature it is, and what was signed.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -17,9 +17,9 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Installs the signature verifier. Idempotent.
+/// Has signatures verified. A second time changes nothing.
 pub(super) fn install() {
-    // An error means that it has been installed before: nothing else here reads tokens.
+    // Whoever was first is this one: nothing else here reads tokens.
     let _ = PROVIDER.install_default();
 }
 

@@ -7,7 +7,7 @@ mod hungry;
 mod kernel;
 mod lingering;
 mod mounts;
-pub mod network;
+mod network;
 mod output;
 mod protected;
 mod renamed;

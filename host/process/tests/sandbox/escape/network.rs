@@ -17,16 +17,16 @@ use crate::kit::{Said, World, run_in, sandbox};
 const ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
 
 /// A server on the loopback of this machine.
-pub struct Site {
-    pub port: u16,
+struct Site {
+    port: u16,
     /// What it was sent, and `ended` for each connection that is no more.
     heard: Arc<Mutex<Vec<String>>>,
     /// Why requests to it were refused.
-    pub refused: Arc<Mutex<Vec<String>>>,
+    refused: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
-    pub fn new() -> Self {
+    fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let heard = Arc::<Mutex<Vec<String>>>::default();
@@ -58,12 +58,12 @@ impl Site {
         }
     }
 
-    pub fn heard(&self) -> Vec<String> {
+    fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 
     /// What lets this site by the name `site.test`, and nothing else.
-    pub fn proxy(&self) -> Proxy {
+    fn proxy(&self) -> Proxy {
         let name = Target::parse("http://site.test/").unwrap().host().clone();
         let rules = Rules {
             allowed: vec![
@@ -114,12 +114,11 @@ async fn says(site: &Site, python: &str) -> Said {
 
 /// Sends one request to the proxy as it is written, and prints the first line and the last of the answer.
 const RAW: &str = "
-import base64, os, socket, urllib.parse
+import os, socket, urllib.parse
 proxy = urllib.parse.urlparse(os.environ['http_proxy'])
-login = '\\r\\nProxy-Authorization: Basic ' + base64.b64encode(f'{proxy.username}:{proxy.password}'.encode()).decode()
-def raw(head, then='', login=login):
+def raw(head, then=''):
     s = socket.create_connection((proxy.hostname, proxy.port), 5); s.settimeout(10)
-    s.sendall((head + login + '\\r\\n\\r\\n').encode())
+    s.sendall((head + '\\r\\n\\r\\n').encode())
     answer = s.recv(65536).decode()
     if then and ' 200 ' in answer:
         then = then if isinstance(then, bytes) else (then + '\\r\\n\\r\\n').encode()
@@ -140,7 +139,7 @@ def hello(name, extra=b''):
 def tunnel(to, data, size=100000):
     s = socket.create_connection((proxy.hostname, proxy.port), 5); s.settimeout(10)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    s.sendall(('CONNECT ' + to + ' HTTP/1.1\\r\\nHost: x' + login + '\\r\\n\\r\\n').encode())
+    s.sendall(('CONNECT ' + to + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n').encode())
     assert b' 200 ' in s.recv(65536)
     try:
         for at in range(0, len(data), size): s.sendall(data[at:at + size])

@@ -1,4 +1,4 @@
-//! Construction of one schema, from the outside in.
+//! One schema, from the outside in.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,26 @@ use super::catalogue::{Catalogue, Id, Shape};
 use super::{Unliftable, object, primitive};
 use crate::lift::docs::TypeDocs;
 
-/// Maximum size of one schema in bytes, estimated. A model reads all of it before it calls anything.
+/// The most text that one schema may come to, in bytes, roughly counted. A model reads all of it
+/// before it calls anything.
 const SCHEMA_MOST: usize = 128 * 1024;
 
-/// Cost of a schema node in addition to its names, in bytes.
+/// What a node of a schema costs beside the names in it, in bytes.
 const NODE: usize = 48;
 
-/// A schema under construction.
+/// One schema in the making.
 pub(super) struct Sketch<'c, 'a> {
     pub catalogue: &'c mut Catalogue<'a>,
-    /// Number of uses of each record and variant.
+    /// How often each record and variant is used.
     uses: HashMap<Id, usize>,
-    /// Names of those that are in `$defs`.
+    /// Names of those that stand in `$defs`.
     shared: HashMap<Id, String>,
     defs: Map<String, Value>,
     left: usize,
 }
 
 impl<'c, 'a> Sketch<'c, 'a> {
-    /// Creates an empty schema.
+    /// Nothing yet.
     pub fn new(catalogue: &'c mut Catalogue<'a>) -> Self {
         Self {
             catalogue,
@@ -39,7 +40,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         }
     }
 
-    /// Returns the schema with `root` and everything that it refers to.
+    /// The schema with `root` and all that it refers to.
     pub fn finish(self, root: Map<String, Value>) -> Value {
         let mut root = root;
         if !self.defs.is_empty() {
@@ -48,8 +49,8 @@ impl<'c, 'a> Sketch<'c, 'a> {
         Value::Object(root)
     }
 
-    /// Charges written text to the size limit. Types are trees only when they are written out; as stored they share
-    /// parts, and a small file can describe an endless tree.
+    /// Types are trees only when they are written out; as stored they share, and a small file can stand for
+    /// a tree without end. Everything that is written is paid for here.
     fn spend(&mut self, text: usize) -> Result<(), Unliftable> {
         let cost = NODE.saturating_add(text);
         let left = self.left.checked_sub(cost).ok_or(Unliftable::TooLarge)?;
@@ -70,7 +71,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         ))
     }
 
-    /// Counts the uses of records and variants in `ty`, and refuses types that JSON cannot represent.
+    /// Counts the uses of records and variants in `ty`, and refuses what JSON can't hold.
     pub fn count(&mut self, ty: ComponentValType) -> Result<(), Unliftable> {
         let Shape::Defined(id, defined) = self.catalogue.resolve(ty)? else {
             return Ok(());
@@ -92,7 +93,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         Ok(())
     }
 
-    /// Returns the schema of a value, by reference if it is in `$defs`.
+    /// The schema of a value, by reference where it stands in `$defs`.
     pub fn value(&mut self, ty: ComponentValType) -> Result<Value, Unliftable> {
         let (id, defined) = match self.catalogue.resolve(ty)? {
             Shape::Primitive(plain) => {
@@ -113,7 +114,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
             None => {
                 let name = self.fresh_name(id);
                 self.shared.insert(id, name.clone());
-                // The key is inserted first, so that names stay in the order of use.
+                // The place is taken first, so that names stay in the order of use.
                 self.defs.insert(name.clone(), Value::Null);
                 let body = self.body(id)?;
                 self.defs.insert(name.clone(), Value::Object(body));
@@ -139,7 +140,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         candidate
     }
 
-    /// Returns the schema of a defined type, written out.
+    /// The schema of a defined type, written out.
     pub fn body(&mut self, id: Id) -> Result<Map<String, Value>, Unliftable> {
         self.spend(0)?;
         let types = self.catalogue.surface.types();
@@ -223,7 +224,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         Ok(schema)
     }
 
-    /// Returns an object with a property per field; options may be omitted.
+    /// An object with a property per field; options may be left out.
     pub fn object<'p>(
         &mut self,
         fields: impl Iterator<Item = (&'p str, ComponentValType)>,
@@ -250,7 +251,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         })))
     }
 
-    /// Returns one object per case, distinguished by the tag.
+    /// One object per case, told apart by the tag.
     fn tagged<'p>(
         &mut self,
         cases: impl Iterator<Item = (&'p str, Option<ComponentValType>)>,
@@ -289,7 +290,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
     }
 }
 
-/// Returns the types inside a type, one level down.
+/// The types inside a type, one level down.
 fn parts(defined: &ComponentDefinedType) -> Vec<ComponentValType> {
     match defined {
         ComponentDefinedType::Record(record) => record.fields.values().copied().collect(),
@@ -307,8 +308,7 @@ fn parts(defined: &ComponentDefinedType) -> Vec<ComponentValType> {
     }
 }
 
-/// Returns the documentation of a type; for an enum or flags also that of each name, which has no schema node of its
-/// own.
+/// What is said of a type; of an enum or flags also what is said of each name, for those have no place of their own.
 fn description(defined: &ComponentDefinedType, docs: Option<&TypeDocs>) -> Option<String> {
     let docs = docs?;
     let mut lines: Vec<String> = docs.own().into_iter().collect();

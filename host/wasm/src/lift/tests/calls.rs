@@ -1,4 +1,4 @@
-//! Calls through wasmtime: exactness at the limits, failures, refusals with their path.
+//! Calls through wasmtime: exactness at the edges, failures, refusals with their place.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn round(echo: &Compiled, ty: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn values_at_the_limits_are_exact() {
+async fn edges_are_exact() {
     let echo = echo();
     for (ty, value) in [
         ("u64", json!(u64::MAX)),
@@ -55,7 +55,7 @@ async fn values_at_the_limits_are_exact() {
 }
 
 #[tokio::test]
-async fn values_in_other_spellings_are_accepted() {
+async fn other_spellings_are_understood() {
     let echo = echo();
     for (ty, given, back) in [
         ("u32", json!(3.0), json!(3)),
@@ -88,7 +88,7 @@ async fn values_in_other_spellings_are_accepted() {
 }
 
 #[tokio::test]
-async fn refusals_name_their_path() {
+async fn refusals_name_their_place() {
     let echo = echo();
     for (ty, value, path) in [
         ("u8", json!(256), "/value"),
@@ -158,7 +158,7 @@ async fn refusals_name_their_path() {
     ));
 }
 
-/// Functions whose result is the first of their parameters.
+/// Functions whose result is what stands first among their parameters.
 fn results() -> Compiled {
     let wit = format!(
         "package t:t;
@@ -186,7 +186,7 @@ fn results() -> Compiled {
 }
 
 #[tokio::test]
-async fn results_become_success_or_failure() {
+async fn the_outermost_result_is_success_or_failure() {
     let results = results();
     let call = async |name: &str, outcome: Value| {
         let arguments = json!({ "outcome": outcome, "pad": pad() });
@@ -241,7 +241,7 @@ async fn results_become_success_or_failure() {
 }
 
 #[tokio::test]
-async fn traps_are_passed_on() {
+async fn a_trap_is_passed_on() {
     let Err(LiftError::Trap(error)) = results().call("traps", &json!({})).await else {
         panic!("no trap");
     };

@@ -1,11 +1,11 @@
-//! Estimate of a value's size as JSON, before conversion.
+//! How much JSON a value would be, before it is made.
 
 use wasmtime::component::Val;
 
-/// Minimum size of a value: a digit and a separator.
+/// The least that anything is: a digit, and what stands between it and the next.
 const LEAST: usize = 2;
 
-/// Returns the approximate size of the value as JSON in bytes, never more than the real one.
+/// About as many bytes as the value has as JSON, and never more.
 pub(in crate::lift) fn weight(value: &Val) -> usize {
     let all = |values: &[Val]| sum(values.iter().map(weight));
     let inner = |value: &Option<Box<Val>>| value.as_deref().map_or(0, weight);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_size_counts_bytes_as_base64() {
+    fn bytes_weigh_as_base64_and_the_rest_adds_up() {
         let bytes = |count| Val::List(vec![Val::U8(0); count]);
         assert_eq!(weight(&bytes(3_000)), 4_002);
         let text = Val::String("x".repeat(100));

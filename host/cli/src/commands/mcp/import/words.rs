@@ -1,10 +1,9 @@
-//! Resolves the placeholders in agents' files: folders, environment variables and inputs. Each is resolved once, on
-//! import.
+//! What agents write in place of a value: folders, variables of the environment, what they ask the person for. What each
+//! stands for is found out once, when the block is taken over.
 //!
-//! A secret is never written to our settings: its name is written instead, and the person is told how to store the
-//! value.
+//! A secret is never written into our settings: in its place stands its name, and the person is told how to keep it.
 //!
-//! Out of scope: file formats.
+//! Never here: the forms of the agents' files.
 
 use std::path::Path;
 
@@ -16,61 +15,61 @@ use super::dotenv;
 use super::names::{Kept, Source, kept_as};
 use crate::commands::mcp::secret;
 
-/// Size limit of a file of variables.
+/// The longest file of variables that is read.
 const FILE_MOST: u64 = 1 << 20;
 
-/// Values of placeholders.
+/// What words stand for.
 pub struct Words<'a> {
-    /// Folder of the project.
+    /// The folder of the project.
     pub workspace: &'a Path,
-    /// The person's home folder.
+    /// The person's home.
     pub home: Option<&'a Path>,
-    /// Reads an environment variable.
+    /// What the environment says.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// The `inputs` of a VS Code file.
+    /// What VS Code asks for: the `inputs` of the file.
     pub inputs: &'a Value,
-    /// The file that contains the server.
+    /// The file that it stands in.
     pub file: &'a str,
-    /// The server being imported.
+    /// The server that is taken over.
     pub server: &'a str,
-    /// Path of the project folder, as seen from the folder that the server starts in.
+    /// How the folder of the project is called where the server starts.
     pub here: String,
-    /// True if that path was used.
+    /// Whether that was made use of.
     pub is_here: bool,
-    /// Hints for the person.
+    /// What the person should know.
     pub hints: Vec<String>,
-    /// Secrets that it receives.
+    /// The secrets that it is given.
     pub secrets: Vec<Kept>,
 }
 
-/// Position of a text, with its key.
+/// Where a text stands, by its key.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// On the command line, or in a URL: readable by others.
+    /// On the command line, or in a URL: all may read it.
     Open(&'a str),
-    /// In a variable of the server.
+    /// In a variable that the server is given.
     Variable(&'a str),
     /// In a header of each request.
     Header(&'a str),
 }
 
-/// Reason why a text is not imported.
+/// Why a text is not taken over.
 pub enum Left {
-    /// The server cannot do without it, so it is not imported.
+    /// It cannot be left out: the server is not taken.
     Fault(String),
-    /// It was left out, with a hint.
+    /// It is left out, and the person was told.
     Out,
 }
 
-/// Value of a placeholder.
+/// What a word stands for.
 enum Meant {
     Value(String),
-    /// A secret with this name, from this origin.
+    /// The secret of this name, from there.
     Secret(String, Source),
 }
 
 impl Words<'_> {
-    /// Resolves a text for our settings.
+    /// The text as our settings have it.
     pub fn replaced(&mut self, text: &str, place: Place<'_>) -> Result<String, Left> {
         if !text.contains("${") {
             return Ok(match self.plain_secret(text, place) {
@@ -79,7 +78,7 @@ impl Words<'_> {
             });
         }
         let mut out = String::with_capacity(text.len());
-        // Checks the text without our secret references: none of it may look like one.
+        // The same without what are secrets of ours: nothing of it may be read as one.
         let mut literal = String::with_capacity(text.len());
         let mut given = Vec::new();
         let mut rest = text;
@@ -115,7 +114,7 @@ impl Words<'_> {
         {
             return Ok(kept);
         }
-        // A secret reference must be the whole value.
+        // What is named does not cover what stands beside it.
         if !given.is_empty() && secret::masked(&literal) != visible(&literal) {
             let why = "made of a secret in plain text and of others".to_owned();
             self.left(place, why)?;
@@ -127,7 +126,7 @@ impl Words<'_> {
         Ok(out)
     }
 
-    /// Resolves these values, without those that are left out.
+    /// Each of these values, without those that are left out.
     pub fn all(
         &mut self,
         values: &Map<String, Value>,
@@ -137,7 +136,7 @@ impl Words<'_> {
         for (name, value) in values {
             let text = match value {
                 Value::String(text) => text.clone(),
-                // VS Code removes a variable with the value null.
+                // VS Code: the variable is not to be there.
                 Value::Null => continue,
                 other => other.to_string(),
             };
@@ -152,9 +151,10 @@ impl Words<'_> {
         Ok(taken.into())
     }
 
-    /// Reads a file of variables. For project settings, only files inside the workspace are read.
+    /// The variables of a file of them. One that did not come with the person's own settings is read in the workspace
+    /// alone: what lies elsewhere is no business of a project's.
     pub fn file(&mut self, path: &str, own: bool) -> Result<Map<String, Value>, String> {
-        // Read on import, because the server need not start there.
+        // It is read now: the server need not start there for it.
         let is_here = self.is_here;
         let replaced = self.replaced(path, Place::Open("envFile"));
         self.is_here = is_here;
@@ -175,7 +175,7 @@ impl Words<'_> {
         }
         match files::read_text(&path, Links::Followed, FILE_MOST) {
             Ok(text) => dotenv::variables(&text).map_err(|why| {
-                format!("its `envFile` {shown}, {why}; rewrite that line, or use `env`")
+                format!("its `envFile` {shown}, {why}; write it in another way, or into `env`")
             }),
             Err(error) => {
                 self.hint(format!(
@@ -243,14 +243,14 @@ impl Words<'_> {
         self.variable(name, default, place)
     }
 
-    /// An environment variable, with its default.
+    /// A variable of the environment, with what stands for it where it is not set.
     fn variable(
         &mut self,
         name: &str,
         default: Option<&str>,
         place: Place<'_>,
     ) -> Result<Meant, Left> {
-        // Headers are sent over the network, and a variable in a header is nearly always a key.
+        // A header goes over the network, and what is not written down in it is a key in nearly all cases.
         let header = matches!(place, Place::Header(_)) && default.is_none();
         let now = (self.variable)(name).filter(|now| !now.is_empty());
         let value = now.or(default.map(str::to_owned));
@@ -271,7 +271,7 @@ impl Words<'_> {
         }
     }
 
-    /// An input that VS Code asks for.
+    /// What VS Code asks the person for.
     fn input(&mut self, id: &str, place: Place<'_>) -> Result<Meant, Left> {
         let inputs = self.inputs.as_array().into_iter().flatten();
         let input = inputs.into_iter().find(|input| input["id"] == id);
@@ -295,7 +295,7 @@ impl Words<'_> {
         secret_at(id, asked, place)
     }
 
-    /// Picks a secret name that is unique for this server.
+    /// A name for a secret that no other of this server has.
     fn free(&self, name: String, source: &Source) -> String {
         let taken = |name: &str| {
             let mut all = self.secrets.iter();
@@ -331,12 +331,12 @@ impl Words<'_> {
         }
     }
 
-    /// Replaces a plain-text secret by a reference.
+    /// What stands in place of a secret in plain text.
     fn plain_secret(&mut self, text: &str, place: Place<'_>) -> Option<String> {
         let (key, name) = match place {
             Place::Open(_) => return None,
             Place::Variable(key) => (key, kept_as(key)),
-            // Headers have the same name in all servers.
+            // All servers have the same headers.
             Place::Header(key) => (key, kept_as(&format!("{}_{key}", self.server))),
         };
         if text.is_empty() || !secret::is_in(key, text) {
@@ -356,7 +356,7 @@ impl Words<'_> {
     }
 }
 
-/// Splits a placeholder at its closing brace: placeholders may be nested.
+/// A word up to the brace that ends it, and what follows: words may stand in words.
 fn word(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -369,7 +369,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
             return Some((&text[..at], &text[at + 1..]));
         }
     }
-    // An unclosed placeholder ends at the first possible position.
+    // What is not closed ends where it first could.
     text.split_once('}')
 }
 
@@ -390,7 +390,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Returns true if the key's name marks the value as a secret.
+    /// Whether what stands there is a secret by the name of the place.
     fn is_secret(self) -> bool {
         match self {
             Place::Open(_) => false,

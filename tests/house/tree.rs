@@ -1,0 +1,128 @@
+//! What may lie in the tree, and how large a file may grow.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::root;
+
+/// A file above this has more than one noun or verb in it.
+const LINES_MOST: usize = 500;
+
+/// The top level is fixed.
+const TOP: [&str; 8] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "host",
+    "wit",
+    "plugins",
+    "sdk",
+    "tests",
+    "README.md",
+];
+
+/// Files at the root that tools look for there and nowhere else.
+const TOP_TOOLS: [&str; 4] = [
+    "rust-toolchain.toml",
+    "clippy.toml",
+    "rustfmt.toml",
+    "LICENSE",
+];
+
+/// All Rust files below a folder.
+pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![];
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if !path.ends_with("target") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Files under version control; `None` outside a checkout.
+fn tracked() -> Option<Vec<String>> {
+    let output = Command::new("git")
+        .current_dir(root())
+        .args(["ls-files", "-z"])
+        .output()
+        .ok()?;
+    if !output.status.success() {
+        return None;
+    }
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(
+        text.split('\0')
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+#[test]
+fn no_component_is_under_version_control() {
+    let Some(files) = tracked() else {
+        return;
+    };
+    assert!(files.iter().any(|file| file == "Cargo.toml"), "{files:?}");
+    let binary: Vec<_> = files
+        .iter()
+        .filter(|file| file.ends_with(".wasm") || file.ends_with(".cwasm"))
+        .collect();
+    assert!(binary.is_empty(), "{binary:?}");
+}
+
+#[test]
+fn the_top_level_is_fixed() {
+    let Some(files) = tracked() else {
+        return;
+    };
+    for file in files {
+        let top = file.split('/').next().unwrap();
+        let known = TOP.contains(&top)
+            || top.starts_with('.')
+            || TOP_TOOLS.iter().any(|tool| top.starts_with(tool));
+        assert!(known, "{top} does not belong at the top level");
+    }
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let mut long = vec![];
+    for room in ["host", "sdk", "plugins", "tests"] {
+        for path in sources(&root().join(room)) {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            if lines > LINES_MOST {
+                long.push(format!("{}: {lines}", path.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
+fn every_room_says_what_it_is() {
+    let mut silent = vec![];
+    for room in ["host", "sdk", "plugins", "tests"] {
+        for path in sources(&root().join(room)) {
+            let text = fs::read_to_string(&path).unwrap();
+            // Unit tests in a file of their own belong to the module beside them.
+            if !path.ends_with("tests.rs")
+                && !path.parent().unwrap().ends_with("tests")
+                && !text.starts_with("//!")
+            {
+                silent.push(path);
+            }
+        }
+    }
+    assert!(silent.is_empty(), "{silent:#?}");
+}
