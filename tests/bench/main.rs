@@ -1,6 +1,6 @@
 //! How fast mimir is, each time beside a reference in the same run.
 //!
-//! `cargo bench --workspace --bench speed` measures everything and prints the README's table;
+//! `cargo bench --workspace --bench speed` measures everything and prints the table of `README.md`;
 //! `… -- calls list` measures only these. It ends with an error if a budget is missed.
 
 #![expect(clippy::unwrap_used, reason = "in benches a panic is the report")]

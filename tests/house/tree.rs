@@ -22,11 +22,12 @@ const TOP: [&str; 8] = [
 ];
 
 /// Files at the root that tools look for there and nowhere else.
-const TOP_TOOLS: [&str; 4] = [
+const TOP_TOOLS: [&str; 5] = [
     "rust-toolchain.toml",
     "clippy.toml",
     "rustfmt.toml",
-    "LICENSE",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
 ];
 
 /// All Rust files below a folder.

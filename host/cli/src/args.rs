@@ -37,6 +37,7 @@ Examples:
   mimir call read_file path=README.md                call a tool
   mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
   mimir tools new hello && mimir tools build hello   write a tool of your own
+  mimir help                                         list the topics of the manual
 
 Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout, \
 130 interrupted, 143 asked to end.
@@ -219,11 +220,17 @@ Examples:
     },
     /// Check that everything is in place
     Doctor,
-    /// Print this help, or that of a command
+    /// Print this help, a topic of the manual, or the help of a command
+    #[command(after_help = "\
+Without a topic it lists the topics. On a terminal a topic is shown by $PAGER (default: less -FRX).
+
+Examples:
+  mimir help scripts       how to write a tool in a YAML file
+  mimir help tools build   the same as `mimir tools build --help`")]
     Help {
-        /// A command, such as `tools build`
-        #[arg(value_name = "COMMAND")]
-        command: Vec<String>,
+        /// A topic, or a command such as `tools build`
+        #[arg(value_name = "TOPIC")]
+        words: Vec<String>,
     },
     /// Print the version
     #[command(hide = true)]

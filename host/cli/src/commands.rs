@@ -14,6 +14,7 @@ mod definitions;
 mod doctor;
 mod editing;
 mod explain;
+mod help;
 mod init;
 mod licences;
 mod mcp;
@@ -33,6 +34,7 @@ mod tools_trust;
 mod undo;
 
 pub use chat::ChatWish;
+pub use help::HelpPage;
 pub use run::RunWish;
 
 /// Carries out an invocation.
@@ -42,6 +44,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
     let globals: &Globals = &globals;
     match command {
         Command::Help => completions::help(),
+        Command::Manual(page) => help::run(printer, page),
         Command::Init => init::run(globals, printer),
         Command::Call {
             tool,

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::Words;
-use crate::commands::{ChatWish, RunWish};
+use crate::commands::{ChatWish, HelpPage, RunWish};
 use crate::exit::Failure;
 
 use super::{
@@ -39,6 +39,8 @@ pub struct Invocation {
 pub enum Command {
     /// Print the help.
     Help,
+    /// Print a page of the manual.
+    Manual(HelpPage),
     /// Make `.mimir`.
     Init,
     /// Call a tool.
@@ -172,7 +174,11 @@ impl Invocation {
             json: raw.global.json,
         };
         let read = match raw.command {
-            Some(RawCommand::Help { command }) => return Err(printed(command, "--help")),
+            Some(RawCommand::Help { words }) => match HelpPage::find(&words) {
+                Ok(Some(page)) => Ok(Command::Manual(page)),
+                Ok(None) => return Err(printed(words, "--help")),
+                Err(failure) => Err(failure),
+            },
             Some(RawCommand::Version) => return Err(printed(Vec::new(), "--version")),
             // Who reads JSON wants a result, and help for people is none.
             None if globals.json => Err(Failure::usage(
@@ -345,15 +351,23 @@ mod tests {
             Err(Unread::Clap(error)) => (error.exit_code(), error.render().to_string()),
             other => panic!("{other:?}"),
         };
-        assert_eq!(text(&["help"]), text(&["--help"]));
         assert_eq!(
             text(&["help", "tools", "build"]),
             text(&["tools", "build", "--help"])
         );
+        assert_eq!(text(&["help", "call"]), text(&["call", "--help"]));
         assert_eq!(text(&["version"]), text(&["--version"]));
-        assert_eq!(text(&["help"]).0, 0);
-        let (code, message) = text(&["help", "bogus"]);
+        assert_eq!(text(&["--help"]).0, 0);
+        for line in [&["help"][..], &["help", "scripts"], &["help", "tools"]] {
+            let command = read(line).unwrap().command;
+            assert!(matches!(command, Command::Manual(_)), "{command:?}");
+        }
+        let (code, message) = text(&["help", "tools", "bogus"]);
         assert!(code == 2 && message.contains("bogus"), "{message}");
+        let Err(Unread::Usage { failure, .. }) = read(&["help", "script"]) else {
+            panic!("not a usage error");
+        };
+        assert!(failure.to_string().contains("`scripts`"), "{failure}");
     }
 
     #[test]

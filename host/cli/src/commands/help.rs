@@ -1,0 +1,194 @@
+//! `mimir help`: the list of topics, and the pages of the manual. The pages are Markdown files in `src/help`, embedded in
+//! the binary.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::{Command, Stdio};
+
+use clap::CommandFactory as _;
+use mimir_core::names::did_you_mean;
+use mimir_core::text::{prefix, visible};
+use serde_json::json;
+
+use crate::args::Raw;
+use crate::exit::{Exit, Failure};
+use crate::output::{Printer, STRONG, styled};
+
+#[cfg(test)]
+mod tests;
+
+/// A page of the manual.
+#[derive(PartialEq, Eq)]
+pub struct Topic {
+    /// The word after `mimir help`.
+    name: &'static str,
+    /// The page, in Markdown: a title, a sentence that says what the page covers, and the rest.
+    text: &'static str,
+}
+
+macro_rules! topics {
+    ($($name:literal),* $(,)?) => {
+        &[$(Topic { name: $name, text: include_str!(concat!("../help/", $name, ".md")) }),*]
+    };
+}
+
+/// All topics, in alphabetical order.
+const TOPICS: &[Topic] = topics![
+    "agent",
+    "approvals",
+    "audit",
+    "config",
+    "config-files",
+    "containers",
+    "contributing",
+    "errors",
+    "exec",
+    "files",
+    "git",
+    "limits",
+    "mcp",
+    "mcp-servers",
+    "memory",
+    "models",
+    "network",
+    "plugins",
+    "policy",
+    "run_code",
+    "sandbox",
+    "scripts",
+    "secrets",
+    "teams",
+    "tools",
+    "typescript",
+    "undo",
+    "web",
+    "workers",
+];
+
+/// What `mimir help` shows.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HelpPage {
+    /// The help of the program, and the list of topics.
+    Index,
+    /// One topic.
+    Topic(&'static Topic),
+}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Topic").field(&self.name).finish()
+    }
+}
+
+impl Topic {
+    /// The first paragraph, which says what the page covers.
+    fn summary(&self) -> &'static str {
+        let lines = self.text.lines().skip(1);
+        lines
+            .map(str::trim)
+            .find(|line| !line.is_empty())
+            .unwrap_or_default()
+    }
+}
+
+impl HelpPage {
+    /// The page that these words name; `None` if they name a command, whose help clap prints. A word that is the name of a
+    /// topic and of a command is the topic.
+    pub fn find(words: &[String]) -> Result<Option<Self>, Failure> {
+        let [first, rest @ ..] = words else {
+            return Ok(Some(Self::Index));
+        };
+        if rest.is_empty()
+            && let Some(topic) = TOPICS.iter().find(|topic| topic.name == first)
+        {
+            return Ok(Some(Self::Topic(topic)));
+        }
+        let root = Raw::command();
+        if root.find_subcommand(first).is_some() {
+            return Ok(None);
+        }
+        let commands = root.get_subcommands().map(clap::Command::get_name);
+        let names = TOPICS.iter().map(|topic| topic.name).chain(commands);
+        let near = did_you_mean(first, names);
+        let first = visible(prefix(first, 40));
+        Err(Failure::usage(format!(
+            "`{first}` is not a help topic or a command.{near} `mimir help` lists the topics."
+        )))
+    }
+}
+
+/// Prints a page.
+pub fn run(printer: Printer, page: HelpPage) -> Result<Exit, Failure> {
+    match page {
+        HelpPage::Index => index(printer)?,
+        HelpPage::Topic(topic) => show(printer, topic)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the help of the program and the list of topics.
+fn index(printer: Printer) -> Result<(), Failure> {
+    let row = |topic: &Topic| json!({ "topic": topic.name, "about": topic.summary() });
+    let topics: Vec<_> = TOPICS.iter().map(row).collect();
+    printer.result(&json!({ "topics": topics }), |out| {
+        writeln!(out, "{}", Raw::command().render_long_help().ansi())?;
+        writeln!(out, "{}", styled(STRONG, "Topics (mimir help TOPIC):"))?;
+        let width = TOPICS.iter().map(|topic| topic.name.len()).max();
+        let width = width.unwrap_or_default();
+        for topic in TOPICS {
+            writeln!(out, "  {:width$}  {}", topic.name, topic.summary())?;
+        }
+        Ok(())
+    })
+}
+
+/// Prints a topic: with a pager on a terminal, plain in a pipe.
+fn show(printer: Printer, topic: &Topic) -> Result<(), Failure> {
+    let text = with_options(topic);
+    if !printer.is_json() && io::stdout().is_terminal() && paged(&text) {
+        return Ok(());
+    }
+    let value = json!({ "topic": topic.name, "text": text });
+    printer.result(&value, |out| out.write_all(text.as_bytes()))
+}
+
+/// The page; where a command has the same name, its `--help` follows, so that one lookup shows both.
+fn with_options(topic: &Topic) -> String {
+    let mut root = Raw::command();
+    root.build();
+    match root.find_subcommand_mut(topic.name) {
+        None => topic.text.to_owned(),
+        Some(command) => format!(
+            "{}\n## Command line\n\n```text\n{}\n```\n",
+            topic.text,
+            command.render_long_help().to_string().trim_end()
+        ),
+    }
+}
+
+/// The pager if `$PAGER` names none: it quits at once if the text fits on the screen, and leaves it there.
+const PAGER: &str = "less -FRX";
+
+/// Shows the text with the pager of the user. Returns false if no pager can be started.
+fn paged(text: &str) -> bool {
+    let pager = std::env::var("PAGER").unwrap_or_else(|_| PAGER.to_owned());
+    let mut words = pager.split_whitespace();
+    let Some(program) = words.next() else {
+        return false;
+    };
+    // Ctrl-C belongs to the pager: if it ended us, the shell and the pager would both read the terminal.
+    #[cfg(unix)]
+    let _interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
+    let started = Command::new(program)
+        .args(words)
+        .stdin(Stdio::piped())
+        .spawn();
+    let Ok(mut pager) = started else {
+        return false;
+    };
+    if let Some(mut stdin) = pager.stdin.take() {
+        // A reader who quits before the end has seen enough.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    pager.wait().is_ok()
+}
