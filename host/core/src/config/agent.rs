@@ -149,7 +149,8 @@ impl AgentSettings {
         if self.instructions.is_some() && self.instructions != below.instructions {
             keys.push("agent.instructions".to_owned());
         }
-        let (ours, base) = (self.over(Budget::default()), below.over(Budget::default()));
+        let base = below.over(Budget::default());
+        let ours = self.over(base);
         if ours != ours.tightest(base) {
             keys.push("agent".to_owned());
         }
@@ -288,5 +289,20 @@ mod tests {
             (10, Some(2.0), 1)
         );
         assert_eq!(own.instructions.as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn agent_lowering_names_no_key_that_a_file_leaves_out() {
+        for below in AgentSettings::default().numbers().map(|(key, _, _)| key) {
+            for value in [1_000, 900_000] {
+                let below = block(json!({ below: value, "instructions": "mine", "maxCost": 2 }));
+                let mut keys = Vec::new();
+                AgentSettings::default().lowering(&below, &mut keys);
+                assert!(keys.is_empty(), "{below:?}: {keys:?}");
+            }
+        }
+        let (below, mut keys) = (block(json!({"maxTurns": 2})), Vec::new());
+        block(json!({"maxTurns": 3})).lowering(&below, &mut keys);
+        assert_eq!(keys, ["agent"]);
     }
 }
