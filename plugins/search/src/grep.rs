@@ -27,7 +27,11 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
     let matcher = matcher(search)?;
     let context = usize::from(search.context_lines);
     let mut searcher = SearcherBuilder::new()
-        .line_terminator(LineTerminator::crlf())
+        .line_terminator(
+            matcher
+                .line_terminator()
+                .unwrap_or(LineTerminator::byte(b'\n')),
+        )
         .binary_detection(BinaryDetection::quit(0))
         .before_context(context)
         .after_context(context)
@@ -58,23 +62,28 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
 }
 
 fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
-    let mut builder = RegexMatcherBuilder::new();
-    // `^` and `$` match at every line, and `$` before the `\r` of a line that ends in `\r\n`: the haystack is a whole file.
-    builder
-        .multi_line(true)
-        .crlf(true)
-        .case_insensitive(search.ignore_case);
-    let built = match search.mode {
-        Mode::Regex => builder.build(&search.query),
-        Mode::Grep | Mode::Glob => {
-            if search.query.contains('\n') {
-                return Err(Error::invalid_input(
-                    "the query has a line end; a search looks at one line at a time",
-                ));
-            }
-            builder.fixed_strings(true).build(&search.query)
+    let is_literal = search.mode != Mode::Regex;
+    if is_literal && search.query.contains('\n') {
+        return Err(Error::invalid_input(
+            "the query has a line end; a search looks at one line at a time",
+        ));
+    }
+    // `^` and `$` match at every line: the haystack is a whole file.
+    let build = |crlf: bool| {
+        let mut builder = RegexMatcherBuilder::new();
+        builder.crlf(crlf);
+        if !crlf {
+            builder.line_terminator(Some(b'\n'));
         }
+        builder
+            .multi_line(true)
+            .case_insensitive(search.ignore_case)
+            .fixed_strings(is_literal)
+            .build(&search.query)
     };
+    // With `crlf`, `$` matches before the `\r` of a line that ends in `\r\n`, and a query that asks for a `\r` is an
+    // error: for such a query `\r` is part of the line.
+    let built = build(true).or_else(|_| build(false));
     built.map_err(|error| {
         Error::invalid_input(format!(
             "`{}` is no regular expression: {}",

@@ -123,6 +123,35 @@ fn regex_anchors_match_at_every_line() {
 }
 
 #[test]
+fn queries_with_a_carriage_return_find_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| fs::write(dir.path().join(name), content).unwrap();
+    write("dos.txt", "one\r\ntwo\r\n");
+    write("mixed.txt", "one\n\r\ntwo\rx\n");
+    write("unix.txt", "one\ntwo\n");
+    let all = |mode: &str, query: &str| {
+        lines(&search(&dir, json!({"mode": mode, "query": query})).unwrap()).join(" ")
+    };
+    for query in [r"\r$", r"\x0D$", "\r$"] {
+        let expected = "dos.txt:1:4 dos.txt:2:4 mixed.txt:2:1";
+        assert_eq!(all("regex", query), expected, "{query:?}");
+    }
+    assert_eq!(all("regex", r"o\rx$"), "mixed.txt:3:3");
+    assert_eq!(
+        all("regex", r"[^\r]$"),
+        "dos.txt:1:3 dos.txt:2:3 mixed.txt:1:3 mixed.txt:3:3 unix.txt:1:3 unix.txt:2:3"
+    );
+    assert_eq!(all("grep", "two\r"), "dos.txt:2:1 mixed.txt:3:1");
+    // What is really invalid is still refused, and so are two lines at once.
+    for query in [r"\r(", r"\r\n", "a\r\n"] {
+        assert!(
+            search(&dir, json!({"mode": "regex", "query": query})).is_err(),
+            "{query:?}"
+        );
+    }
+}
+
+#[test]
 fn results_are_bounded_and_say_so() {
     let dir = workspace();
     fs::write(dir.path().join("many.txt"), "word\n".repeat(5000)).unwrap();

@@ -178,7 +178,7 @@ impl WebFetch {
     pub(crate) fn fetch(&self, transport: &impl Transport) -> Result<Answer> {
         let request = self.request()?;
         let exchange = exchange::run(transport, request)?;
-        Ok(self.answer(exchange))
+        self.answer(exchange)
     }
 
     fn request(&self) -> Result<Request> {
@@ -217,7 +217,7 @@ impl WebFetch {
         })
     }
 
-    fn answer(&self, exchange: Exchange) -> Answer {
+    fn answer(&self, exchange: Exchange) -> Result<Answer> {
         let Exchange {
             url,
             redirects,
@@ -241,7 +241,7 @@ impl WebFetch {
         let (text, charset, is_page) = match read {
             body::Body::Binary(data) => {
                 fetched.form = Form::File;
-                return Answer::file(fetched, &url, kind, data);
+                return Ok(Answer::file(fetched, &url, kind, data));
             }
             body::Body::Text { text, charset } => (text, charset, false),
             body::Body::Page { text, charset } => (text, charset, true),
@@ -250,6 +250,7 @@ impl WebFetch {
         let text = match (is_page, self.format) {
             (false, _) | (true, Format::Raw) => text,
             (true, format) => {
+                page::check(&text)?;
                 let page = match format {
                     Format::Text => page::text(&text, &url),
                     _ => page::markdown(&text, &url),
@@ -263,6 +264,6 @@ impl WebFetch {
             }
         };
         fetched.show(&text, self.offset, self.max_length);
-        Answer::text(fetched)
+        Ok(Answer::text(fetched))
     }
 }

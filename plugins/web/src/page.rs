@@ -4,6 +4,7 @@
 //! `htmd` or by `plain`. Never here: anything about where the page came from, but for its address, which links count
 //! from.
 
+mod attributes;
 mod dom;
 mod plain;
 mod table;
@@ -14,6 +15,7 @@ use htmd::options::{BulletListMarker, Options};
 use htmd::{Element, HtmlToMarkdown};
 use url::Url;
 
+pub use attributes::check;
 use table::{Cells, Tables};
 
 /// What a reader gets of a page.

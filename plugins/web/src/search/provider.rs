@@ -218,8 +218,8 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 /// Words of a provider as one line without marks: some set what was found in bold.
 fn plain(words: &str, base: &Url, most: usize) -> String {
     let words = match words.contains(['<', '&']) {
-        true => page::text(words, base).text,
-        false => words.to_owned(),
+        true if page::check(words).is_ok() => page::text(words, base).text,
+        _ => words.to_owned(),
     };
     let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
