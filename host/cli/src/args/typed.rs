@@ -372,19 +372,9 @@ mod tests {
 
     #[test]
     fn a_call_is_typed() {
-        let invocation = read(&[
-            "call",
-            "git",
-            "operation=log",
-            "--approve",
-            "never",
-            "--timeout",
-            "1500ms",
-            "-C",
-            "x",
-            "--json",
-        ])
-        .unwrap();
+        let line = "call git operation=log --approve never --timeout 1500ms -C x --json";
+        let words: Vec<&str> = line.split(' ').collect();
+        let invocation = read(&words).unwrap();
         assert_eq!(invocation.globals.workspace, Some("x".into()));
         assert!(invocation.globals.json);
         let Command::Call {
