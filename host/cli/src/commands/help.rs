@@ -65,7 +65,7 @@ const TOPICS: &[Topic] = topics![
     "workers",
 ];
 
-/// What `mimir help` shows.
+/// A page that `mimir help` shows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HelpPage {
     /// The help of the program, and the list of topics.

@@ -1,4 +1,4 @@
-//! What the manual and the README name exists: commands and their options, config keys, tools; and all of the keys and
+//! Names in the manual and the README exist: commands and their options, config keys, tools; and all of the keys and
 //! tools are in the manual.
 
 use std::collections::BTreeSet;
@@ -247,7 +247,7 @@ fn option(command: &clap::Command, word: &str) -> Result<bool, String> {
     Ok(!has_value && least > 0)
 }
 
-/// Whether the word stands for one that the reader puts there: `TOOL`, `FILE|URL`.
+/// Returns true if the word stands for one that the reader fills in: `TOOL`, `FILE|URL`.
 fn is_placeholder(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_uppercase())
         && !word.contains(|c: char| c.is_ascii_lowercase())

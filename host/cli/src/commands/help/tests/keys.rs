@@ -109,7 +109,7 @@ pub fn plain(path: &str) -> String {
     parts.collect::<Vec<_>>().join(".")
 }
 
-/// Whether a part of a path is a known one. A chosen name is in small letters or in capitals, so that a misspelt key is not
+/// Returns true if a part of a path is known. A chosen name is in small letters or in capitals, so that a misspelt key is not
 /// taken for one.
 fn same(known: &str, part: &str) -> bool {
     let small = part.contains(|c: char| c.is_ascii_lowercase());

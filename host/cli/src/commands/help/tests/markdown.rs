@@ -2,7 +2,7 @@
 
 /// A block of code.
 pub struct Fence {
-    /// What follows the opening backticks, such as `sh`.
+    /// The word after the opening backticks, such as `sh`.
     pub info: String,
     /// The code.
     pub text: String,
