@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     for input in ["guests", "../wit", "../Cargo.lock", "build.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    // The house test asks cargo about this platform only: the packages of others may not be on the machine.
+    // The test of the dependency matrix asks cargo about this platform only: the packages of others may not be on the machine.
     println!("cargo::rustc-env=PLATFORM={}", env::var("TARGET")?);
     let mut code = String::new();
     programs(&here.join("guests"), &out, &mut code)?;

@@ -13,9 +13,9 @@ mod guests {
 }
 
 mod code;
+mod conventions;
 mod escape;
 mod files;
-mod house;
 mod keys;
 mod loader;
 mod mcp;

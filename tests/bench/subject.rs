@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use mimir_audit::{FileAudit, Log, verify};
 use mimir_core::approval::NoLedger;
-use mimir_core::audit::{FileAudit, Log, verify};
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::redact::Redactor;

@@ -259,7 +259,7 @@ fn nothing_leaves_the_workspace() {
 #[test]
 fn what_nobody_keeps_is_bounded() {
     let place = Place::new();
-    let full = "write what is more to the workspace";
+    let full = "write the rest to the workspace";
     for (language, code) in [
         (
             "python",

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mimir_audit::FileAudit;
 use mimir_core::approval::NoLedger;
-use mimir_core::audit::FileAudit;
 use mimir_core::backend::{Backend, BoxFuture, Raw};
 use mimir_core::call::Observer;
 use mimir_core::code::{Engine, Language, Snippet};

@@ -45,8 +45,8 @@ fn javascript_names_what_it_has_instead_of_a_module() {
         ("require('child_process').execSync('ls')", "`exec`"),
         ("require('worker_threads')", "Promise.all"),
         ("await import('node:sqlite')", "sqlite3"),
-        ("require('left-pad')", "packages of npm are not there"),
-        ("require('./lib')", "there is no lib, asked for by main.js"),
+        ("require('left-pad')", "npm packages are not available"),
+        ("require('./lib')", "there is no lib, required by main.js"),
         (
             "import { readfile } from 'fs';",
             "does not provide an export named 'readfile'",
@@ -54,7 +54,7 @@ fn javascript_names_what_it_has_instead_of_a_module() {
         ("require('fs').symlinkSync('a', 'b')", "ENOSYS"),
         (
             "require('crypto').createCipheriv()",
-            "createCipheriv is not there",
+            "createCipheriv is not available",
         ),
         ("new Date().toLocaleDateString('de-DE')", "only en-US is"),
         (

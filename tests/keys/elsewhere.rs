@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::house::root;
+use crate::conventions::root;
 
 mod mcp;
 
@@ -14,12 +14,12 @@ const SHOWN: &[Shown] = &[
     (
         "toolDiscovery",
         "host/mcp/tests/discovery.rs",
-        "tools_are_found_where_that_is_set_or_they_are_many",
+        "discovery_is_enabled_by_setting_or_size",
     ),
     (
         "toolDiscoveryTokens",
         "host/mcp/tests/discovery.rs",
-        "tools_are_found_where_that_is_set_or_they_are_many",
+        "discovery_is_enabled_by_setting_or_size",
     ),
     (
         "profile",
@@ -79,7 +79,7 @@ const SHOWN: &[Shown] = &[
     (
         "network.mode",
         "host/net/tests/keys.rs",
-        "mode_says_whether_there_is_a_network",
+        "mode_switches_the_network",
     ),
     (
         "network.allowedHosts",
@@ -89,22 +89,22 @@ const SHOWN: &[Shown] = &[
     (
         "network.blockedPorts",
         "host/net/tests/keys.rs",
-        "blocked_ports_are_not",
+        "blocked_ports_are_refused",
     ),
     (
         "network.blockPrivateIPs",
         "host/net/tests/keys.rs",
-        "private_addresses_are_reached_by_names_where_that_is_set",
+        "private_addresses_are_reached_by_names_if_allowed",
     ),
     (
         "network.blockMetadataEndpoints",
         "host/net/tests/keys.rs",
-        "metadata_is_looked_for_where_that_is_set",
+        "metadata_is_looked_up_if_allowed",
     ),
     (
         "network.hosts.*",
         "host/net/tests/keys.rs",
-        "hosts_have_the_addresses_that_are_set",
+        "hosts_have_the_configured_addresses",
     ),
     (
         "network.extraRoots",
@@ -114,7 +114,7 @@ const SHOWN: &[Shown] = &[
     (
         "tools.*.network.mode",
         "host/net/tests/keys.rs",
-        "mode_says_whether_there_is_a_network",
+        "mode_switches_the_network",
     ),
     (
         "tools.*.network.allowedHosts",
@@ -124,22 +124,22 @@ const SHOWN: &[Shown] = &[
     (
         "tools.*.network.blockedPorts",
         "host/net/tests/keys.rs",
-        "blocked_ports_are_not",
+        "blocked_ports_are_refused",
     ),
     (
         "tools.*.network.blockPrivateIPs",
         "host/net/tests/keys.rs",
-        "private_addresses_are_reached_by_names_where_that_is_set",
+        "private_addresses_are_reached_by_names_if_allowed",
     ),
     (
         "tools.*.network.blockMetadataEndpoints",
         "host/net/tests/keys.rs",
-        "metadata_is_looked_for_where_that_is_set",
+        "metadata_is_looked_up_if_allowed",
     ),
     (
         "tools.*.network.hosts.*",
         "host/net/tests/keys.rs",
-        "hosts_have_the_addresses_that_are_set",
+        "hosts_have_the_configured_addresses",
     ),
     (
         "tools.*.network.extraRoots",

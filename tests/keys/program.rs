@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mimir_audit::{FileAudit, Log};
 use mimir_core::approval::{Approver, Chain, NoLedger};
-use mimir_core::audit::{FileAudit, Log};
 use mimir_core::call::{CallContext, RequestId};
 use mimir_core::command::NoRunner;
 use mimir_core::config::Config;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::schema;
 
-const TEMPLATE: &str = include_str!("../../host/cli/src/commands/config.template.yml");
+const TEMPLATE: &str = include_str!("../../host/app/src/settings/config.template.yml");
 
 /// Blocks that are there once, and elsewhere by their names.
 const SAME: [(&str, &str); 3] = [

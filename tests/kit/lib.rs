@@ -22,6 +22,7 @@ mod builtins;
 mod folder;
 mod listing;
 mod outside;
+pub mod scripted_model;
 
 pub use arena::{Arena, BOUND};
 pub use builtins::{builtins, engines};

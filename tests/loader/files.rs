@@ -38,7 +38,7 @@ fn what_is_no_component_says_so() {
     ] {
         let reason = reason(content);
         assert!(
-            reason.contains("WebAssembly") || reason.contains("cut short"),
+            reason.contains("WebAssembly") || reason.contains("truncated"),
             "{reason}"
         );
     }

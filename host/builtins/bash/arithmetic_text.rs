@@ -1,4 +1,5 @@
-//! The text of an arithmetic expression, expanded as bash does before it evaluates it: as if between double quotes.
+//! Expansion of the text of an arithmetic expression, as bash expands it before evaluation: as if between double
+//! quotes.
 //!
 //! It is compiled as a module of bashkit's interpreter (`../build/bash.rs`). As published, only a few forms of `${…}`
 //! are expanded in arithmetic, the others silently become the empty text. Here every form is expanded as a word.
@@ -9,8 +10,8 @@ use std::pin::Pin;
 use super::*;
 
 impl Interpreter {
-    /// Returns true if a text has more than plain `$name` and `${name}`, which the evaluator expands by itself. Under `set -u`
-    /// those too are expanded as a word, which reports unset names.
+    /// Returns true if a text has expansions other than plain `$name` and `${name}`, which the evaluator expands
+    /// itself. Under `set -u` those are expanded as a word, too, which reports unset names.
     pub(super) fn has_substitutions(&self, text: &str) -> bool {
         let is_plain = |rest: &str| {
             let end = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -22,7 +23,8 @@ impl Interpreter {
             || self.is_nounset() && text.contains('$')
     }
 
-    /// Expands the text of an arithmetic expression. Boxed: it is awaited from words, whose frames are to stay small.
+    /// Expands the text of an arithmetic expression. Boxed: it is awaited from words, whose stack frames must stay
+    /// small.
     pub(super) fn expand_arithmetic_text<'a>(
         &'a mut self,
         text: &'a str,

@@ -1,8 +1,8 @@
-//! Bounds of the shell that end a script instead of cutting its data.
+//! Limits of the shell that end a script instead of truncating its data.
 //!
-//! It is compiled as a module of bashkit (`../build/bash.rs`). As published, a command that reaches a bound returns what
-//! it has so far, and the next command of the pipeline counts that as if it were all. Here a bound that is reached
-//! fails the execution budget, which every command asks before it starts, so that the script ends with the sentence.
+//! It is compiled as a module of bashkit (`../build/bash.rs`). As published, a command that reaches a limit returns
+//! the data so far, and the next command of the pipeline processes that as if it were complete. Here a reached limit
+//! fails the execution budget, which every command checks before it starts, so that the script ends with the message.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -11,22 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::limits::LimitExceeded;
 
-/// Bytes that one command may take from a device or write at once: what the memory of a script holds several times.
+/// Maximum number of bytes that one command may read from a device or write at once: a script's memory holds several
+/// times as much.
 pub(crate) const BYTES: usize = 64 << 20;
 
-/// Bytes that a device which has no end gives to a command that reads it whole.
+/// Number of bytes that an endless device returns to a command that reads it completely.
 pub(crate) const DEVICE: usize = 1 << 20;
 
-/// The bound that was reached first.
+/// The limit that was reached first.
 static REACHED: Mutex<Option<String>> = Mutex::new(None);
 
-/// Set once [`REACHED`] has a bound, so that it is not locked before.
+/// Set once [`REACHED`] has a value, so that it need not be locked before.
 static IS_REACHED: AtomicBool = AtomicBool::new(false);
 
-/// Set while the data of the pipeline comes from a device that was cut at [`DEVICE`].
+/// Set while the data of the pipeline comes from a device that was truncated at [`DEVICE`].
 static DEVICE_CUT: AtomicBool = AtomicBool::new(false);
 
-/// Records that a bound was reached. Returns true, so that it can end a condition.
+/// Records that a limit was reached. Returns true, so that it can end a condition.
 pub(crate) fn hit(sentence: &str) -> bool {
     if let Ok(mut reached) = REACHED.lock() {
         reached.get_or_insert_with(|| sentence.to_owned());
@@ -35,7 +36,7 @@ pub(crate) fn hit(sentence: &str) -> bool {
     true
 }
 
-/// Fails once a bound was reached.
+/// Fails once a limit was reached.
 pub(crate) fn check() -> std::result::Result<(), LimitExceeded> {
     if !IS_REACHED.load(Ordering::Acquire) {
         return Ok(());
@@ -44,24 +45,24 @@ pub(crate) fn check() -> std::result::Result<(), LimitExceeded> {
     Err(LimitExceeded::Bound(reached.unwrap_or_default()))
 }
 
-/// The result of a whole script: a failure if a bound was reached by its last command.
+/// Returns the result of a whole script: a failure if its last command reached a limit.
 pub(crate) fn checked<T>(result: Result<T>) -> Result<T> {
     let value = result?;
     check()?;
     Ok(value)
 }
 
-/// Forgets the device that an earlier command read.
+/// Clears the device flag of an earlier command.
 pub(crate) fn forget_device() {
     DEVICE_CUT.store(false, Ordering::Release);
 }
 
-/// Notes whether what is opened is a device without an end, of which only the first bytes are given.
+/// Records if the opened file is an endless device, of which only the first bytes are returned.
 pub(crate) fn note_device(path: &Path) {
     DEVICE_CUT.store(is_endless(path), Ordering::Release);
 }
 
-/// Notes a file that `cat` reads among others.
+/// Records a file that `cat` reads among others.
 pub(crate) fn read(path: &Path) -> &Path {
     if is_endless(path) {
         DEVICE_CUT.store(true, Ordering::Release);
@@ -69,7 +70,7 @@ pub(crate) fn read(path: &Path) -> &Path {
     path
 }
 
-/// Fails where a command got less than it asked for because a device was cut.
+/// Fails if a command got less data than requested because a device was truncated.
 pub(crate) fn satisfied(command: &str, is_satisfied: bool) -> Result<()> {
     if !DEVICE_CUT.swap(false, Ordering::AcqRel) || is_satisfied {
         return Ok(());
@@ -81,7 +82,7 @@ pub(crate) fn satisfied(command: &str, is_satisfied: bool) -> Result<()> {
     Ok(check()?)
 }
 
-/// The first bytes of a device without an end, or nothing for any other file.
+/// Returns the first bytes of an endless device, or `None` for any other file.
 pub(crate) fn device(command: &str, path: &Path, bytes: usize) -> Result<Option<Vec<u8>>> {
     if !is_endless(path) {
         return Ok(None);

@@ -1,9 +1,9 @@
-//! Operands of `${…}` and keys of arrays, with whatever is nested in them.
+//! Operands of `${…}` and keys of arrays, with nested expansions.
 //!
-//! It is compiled as a module of bashkit's interpreter (`../build/bash.rs`). As published, an operand is expanded without
-//! running anything, and what that cannot do is silently left out: `${path#$(pwd)/}` removes nothing, `${s/-/$(sep)}`
-//! removes the dash, `${v:-${s:1:2}}` and `${m[$(key)]}` are empty. Here each such part is expanded as a word first, and
-//! stands in the operand as a variable that is there as long as that.
+//! It is compiled as a module of bashkit's interpreter (`../build/bash.rs`). As published, an operand is expanded
+//! without running anything, and parts that would need that are silently dropped: `${path#$(pwd)/}` removes nothing,
+//! `${s/-/$(sep)}` removes the dash, `${v:-${s:1:2}}` and `${m[$(key)]}` are empty. Here each such part is first
+//! expanded as a word, and replaced in the operand by a temporary variable.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,22 +11,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::spans::{backquote_end, expansion_end};
 
-/// Numbers the variables that stand for parts of operands.
+/// Numbers the variables that replace parts of operands.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// The syntax that a text is read with.
+/// The syntax for parsing a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// The word of `:-` and its like.
     Default,
-    /// A pattern, or what replaces its matches.
+    /// A pattern, or the replacement of its matches.
     Pattern,
     /// A subscript.
     Key,
 }
 
 impl Interpreter {
-    /// Returns true if a part of a word has an operand or a key that has to be settled before the word is expanded.
+    /// Returns true if a part of a word has an operand or a key that has to be expanded before the word.
     pub(super) fn has_deep_operands(&self, word: &Word) -> bool {
         word.parts.iter().any(|part| {
             self.texts(part)
@@ -35,7 +35,7 @@ impl Interpreter {
         })
     }
 
-    /// The texts of a part that are expanded without running anything, and what they are read as.
+    /// Returns the texts of a part that are expanded without running anything, and their syntax.
     fn texts<'w>(&self, part: &'w WordPart) -> Vec<(&'w str, Role)> {
         match part {
             WordPart::ParameterExpansion {
@@ -71,7 +71,7 @@ impl Interpreter {
         }
     }
 
-    /// The word without what its operands would leave out, and the variables that it needs.
+    /// Returns the word with such parts of its operands replaced, and the variables that it needs.
     pub(super) async fn settle_operands(&mut self, word: &Word) -> Result<(Word, Vec<String>)> {
         let mut settled = word.clone();
         let mut names = Vec::new();
@@ -106,7 +106,7 @@ impl Interpreter {
                                 self.settle(operand, Role::Default, quoted, &mut names)
                                     .await?;
                             } else {
-                                // What is not used is not run.
+                                // An unused operand is not run.
                                 operand.clear();
                             }
                         }
@@ -130,14 +130,14 @@ impl Interpreter {
         Ok((settled, names))
     }
 
-    /// Removes the variables of a word that was expanded.
+    /// Removes the variables of an expanded word.
     pub(super) fn forget_operands(&mut self, names: &[String]) {
         for name in names {
             Arc::make_mut(&mut self.scoped.variables).remove(name);
         }
     }
 
-    /// Settles the subscript of `name[…]`.
+    /// Expands the subscript of `name[…]`.
     async fn settle_name(
         &mut self,
         name: &mut String,
@@ -203,7 +203,7 @@ fn role(operator: &ParameterOp) -> Role {
     }
 }
 
-/// The text between the brackets of `name[…]`; empty without brackets.
+/// Returns the text between the brackets of `name[…]`; empty without brackets.
 fn subscript(name: &str) -> &str {
     let inside = name
         .find('[')
@@ -215,7 +215,7 @@ fn is_deep(text: &str, role: Role, quoted: bool) -> bool {
     text.contains(['$', '`']) && !deep_spans(text, role, quoted).is_empty()
 }
 
-/// The parts of a text that its own expansion would leave out.
+/// Returns the parts of a text that its own expansion would drop.
 fn deep_spans(text: &str, role: Role, quoted: bool) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut in_quotes = false;
@@ -253,7 +253,7 @@ fn deep_spans(text: &str, role: Role, quoted: bool) -> Vec<Range<usize>> {
     spans
 }
 
-/// The command of backquotes, in which `\` stands before `` ` ``, `\` and `$`.
+/// Returns the command inside backquotes, where `\` escapes `` ` ``, `\` and `$`.
 fn without_escapes(command: &str) -> String {
     let mut text = String::new();
     let mut chars = command.chars().peekable();
@@ -266,7 +266,7 @@ fn without_escapes(command: &str) -> String {
     text
 }
 
-/// Returns true if an operand leaves out this expansion, which is written without its `$`.
+/// Returns true if an operand drops this expansion, which is given without its `$`.
 fn is_left_out(expansion: &str, role: Role) -> bool {
     if let Some(arithmetic) = expansion.strip_prefix("((") {
         let is_plain = |rest: &str| {
@@ -310,7 +310,7 @@ fn is_left_out(expansion: &str, role: Role) -> bool {
         }
     }
     if is_multiple && role == Role::Default {
-        // It may be several words, which only the operand itself can make.
+        // It may be several words, which only the operand itself can produce.
         return false;
     }
     if is_multiple {

@@ -1,18 +1,18 @@
-//! Bytes or text that copies share, and of which a part can be taken without a copy.
+//! Bytes or text that copies share, and that can be sliced without a copy.
 //!
-//! It is compiled as a module of bashkit (`../build/bash.rs`), in place of the `Vec<u8>` and the `String` that its
-//! streams have: those are copied whole for each command of a loop that reads a file, which makes `while read` over
-//! some thousand lines quadratic. Nothing here knows of shells.
+//! It is compiled as a module of bashkit (`../build/bash.rs`), replacing the `Vec<u8>` and the `String` in its
+//! streams: those are copied completely for each command of a loop that reads a file, which makes `while read` over
+//! some thousand lines quadratic. This module is independent of shells.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What a whole is a part of itself from some byte on.
+/// A type that can be sliced from a byte on.
 pub(crate) trait Whole: Clone + Default {
     type Part: ?Sized + ToOwned<Owned = Self> + PartialEq + fmt::Debug;
 
-    /// What is left from `start` on, which is at most the length.
+    /// Returns the rest from `start` on, which is at most the length.
     fn from_byte(&self, start: usize) -> &Self::Part;
 }
 
@@ -32,10 +32,10 @@ impl Whole for String {
     }
 }
 
-/// A whole that several may hold, from some byte on.
+/// A shared value, from a byte on.
 #[derive(Clone)]
 pub(crate) struct Shared<T> {
-    // Nothing at all is known before the program runs, which an `Arc` is not.
+    // An `Arc` cannot be created in a constant, before the program runs.
     whole: Option<Arc<T>>,
     start: usize,
 }
@@ -48,7 +48,7 @@ impl<T: Whole> Shared<T> {
         }
     }
 
-    /// The same without its first bytes. For text, `bytes` has to be where a character starts.
+    /// Returns it without its first bytes. For text, `bytes` has to be at the start of a character.
     pub(crate) fn without_first(&self, bytes: usize) -> Self {
         Self {
             whole: self.whole.clone(),
@@ -56,7 +56,7 @@ impl<T: Whole> Shared<T> {
         }
     }
 
-    /// What this holds alone: copied, if others hold it too.
+    /// Returns the owned value: copied if it is shared.
     pub(crate) fn into_whole(self) -> T {
         match self.whole {
             Some(whole) if self.start == 0 => {
@@ -124,7 +124,7 @@ where
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
         };
-        // The same part of the same whole is not looked at.
+        // Two slices of one value from the same start need no comparison.
         same && self.start == other.start || **self == **other
     }
 }

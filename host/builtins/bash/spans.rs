@@ -5,7 +5,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Moves an expansion that comes next, with all that is nested in it. Returns whether one did.
+/// Moves an expansion at the current position, with everything nested in it. Returns true if there was one.
 pub(crate) fn move_expansion(chars: &mut Peekable<Chars<'_>>, into: &mut String) -> bool {
     let (Some(first @ ('$' | '`')), rest) = (chars.peek().copied(), chars.clone().skip(1)) else {
         return false;
@@ -25,7 +25,7 @@ pub(crate) fn move_expansion(chars: &mut Peekable<Chars<'_>>, into: &mut String)
     true
 }
 
-/// The position after a `(…)`, `((…))` or `{…}` at the start of a text.
+/// Returns the position after a `(…)`, `((…))` or `{…}` at the start of a text.
 pub(crate) fn expansion_end(text: &str) -> Option<usize> {
     if let Some(arithmetic) = text.strip_prefix("((") {
         let mut depth = 2;
@@ -60,7 +60,7 @@ pub(crate) fn expansion_end(text: &str) -> Option<usize> {
     None
 }
 
-/// The position after the backquote that ends a text.
+/// Returns the position after the backquote that ends a text.
 pub(crate) fn backquote_end(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let is_end = |c: char| {

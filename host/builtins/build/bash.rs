@@ -1,8 +1,8 @@
-//! The bash that is built: bashkit as it is published, edited where it answers wrongly.
+//! The bash engine: bashkit as published, with edits where its behaviour is wrong.
 //!
-//! The package is copied beside what is built, the texts that the modules below name are replaced in the copy, modules of
-//! `../bash` are added to it, and cargo builds that one in place of the other. What is replaced has to be there as often
-//! as it says, or the build stops. An edit goes when a published version does the same.
+//! The package is copied to the build folder, the texts listed in the modules below are replaced in the copy, modules
+//! of `../bash` are added to it, and cargo builds the copy in place of the original. Each replaced text has to occur
+//! exactly as often as stated, or the build stops. An edit is removed when a published version includes the fix.
 
 mod arithmetic;
 mod bounds;
@@ -19,16 +19,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::pin;
 
-/// Where the package is copied to.
+/// Target folder for the copy of the package.
 const FOLDER: &str = "bashkit";
 
-/// What of the package is compiled, or looked for by cargo.
+/// The parts of the package that are compiled, or that cargo looks for.
 const PARTS: [&str; 6] = ["Cargo.toml", "src", "docs", "benches", "examples", "tests"];
 
-/// A file; what stands there; how often; what stands there instead.
+/// A file, the text before, its number of occurrences, the text after.
 type Edit = (&'static str, &'static str, usize, &'static str);
 
-/// All edits, in the order in which they are made.
+/// Returns all edits, in the order in which they are applied.
 fn edits() -> impl Iterator<Item = &'static Edit> {
     [
         ADDED_MODULES,
@@ -43,7 +43,7 @@ fn edits() -> impl Iterator<Item = &'static Edit> {
     .flatten()
 }
 
-/// Modules of `../bash`, and where in the package they go.
+/// Modules of `../bash`, and their paths in the package.
 const MODULES: [(&str, &str); 5] = [
     ("bash/shared.rs", "src/shared.rs"),
     ("bash/bound.rs", "src/bound.rs"),
@@ -55,7 +55,7 @@ const MODULES: [(&str, &str); 5] = [
     ),
 ];
 
-/// Names the modules that are added at the root.
+/// Declares the modules that are added at the root.
 const ADDED_MODULES: &[Edit] = &[(
     "src/lib.rs",
     "\nmod stream;",
@@ -63,7 +63,7 @@ const ADDED_MODULES: &[Edit] = &[(
     "\nmod bound;\nmod shared;\nmod spans;\nmod stream;",
 )];
 
-/// Copies the package to a folder in `out` and edits the copy. Gives the folder.
+/// Copies the package to a folder in `out`, edits the copy, and returns the folder.
 pub fn edited(root: &Path, here: &Path, out: &Path, target: &str) -> Result<PathBuf> {
     let package = pin::package_for(root, "bashkit", target)?;
     let folder = out.join(FOLDER);
@@ -79,7 +79,7 @@ pub fn edited(root: &Path, here: &Path, out: &Path, target: &str) -> Result<Path
         let mut text = String::from_utf8(package.read(file)?).context(file)?;
         for (_, before, times, after) in edits().filter(|edit| edit.0 == file) {
             if text.matches(before).count() != *times {
-                bail!("{file} of bashkit has `{before}` not {times} times");
+                bail!("{file} of bashkit does not contain `{before}` exactly {times} times");
             }
             text = text.replace(before, after);
         }
@@ -88,7 +88,7 @@ pub fn edited(root: &Path, here: &Path, out: &Path, target: &str) -> Result<Path
     Ok(folder)
 }
 
-/// Copies a file, or a folder with all that is in it. Edited files are written afterwards.
+/// Copies a file, or a folder recursively. Edited files are written afterwards.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if !from.is_dir() {
         let edited = edits().any(|edit| from.ends_with(edit.0));
@@ -107,7 +107,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file, if it is not there as it should be: what is newer is compiled again, for minutes.
+/// Writes a file unless it is up to date: a newer file is compiled again, which takes minutes.
 fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(file).is_ok_and(|there| there == bytes) {
         return Ok(());

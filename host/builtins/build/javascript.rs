@@ -1,8 +1,8 @@
-//! Links the engine of JavaScript: its runtime, as `componentize-qjs` ships it compiled, to the world of `engine.wit`.
+//! Links the JavaScript engine: its runtime, as shipped compiled by `componentize-qjs`, to the world of `engine.wit`.
 //!
-//! With cargo alone: the pin manifest fetches the runtime, wit-dylib writes the glue, wit-component joins the two. What
-//! is left is to bring it into the state that calls start in, which takes an engine that runs wasm; compiling one for
-//! the build script would cost every build minutes, so `mimir-wasm` does it at the first use and keeps the result.
+//! With cargo alone: the pin manifest fetches the runtime, wit-dylib generates the glue, wit-component joins the two.
+//! The remaining step, creating the initial state of calls, needs an engine that runs wasm; compiling one for the
+//! build script would cost every build minutes, so `mimir-wasm` does it at the first use and caches the result.
 
 use std::path::Path;
 
@@ -13,23 +13,23 @@ use wit_parser_258::Resolve;
 
 use crate::pin;
 
-/// The package that carries the runtime, and where in it. The kind without component-model async: nothing else that
-/// mimir runs needs that, and an engine that has it switched on can be reached by more of every stranger's component.
+/// The package that contains the runtime, and its path there. The variant without component-model async: nothing else
+/// in mimir needs that, and enabling it in the engine would increase the attack surface for foreign components.
 const PACKAGE: &str = "componentize-qjs";
 const RUNTIME: &str = "prebuilt/runtime-sync.wasm";
 
 const RUNTIME_SHA256: &str = "25703f010b80efb806f9c35daf9ee6524ad60320c9781b0bae4e234264f8dac5";
 
-/// The stack of the engine in its memory. What is on the stack of wasm beside it is some times as much, and has to fit
-/// into what a guest may have of that.
+/// Size of the engine's stack in its memory. The wasm stack used at the same time is a multiple of that, and has to
+/// fit into a guest's limit for it.
 const STACK: u32 = 4 << 20;
 
-/// What plugins in JavaScript are made of, where mimir runs: their worlds are not known here.
+/// The parts for plugins in JavaScript, linked at run time, since their worlds are not known here.
 pub struct Parts {
     pub runtime: Vec<u8>,
-    /// Stands in for the loader of modules that the runtime imports.
+    /// A substitute for the module loader that the runtime imports.
     pub loader: Vec<u8>,
-    /// Of wasmtime, for the one function of WASI's first preview that the runtime imports.
+    /// From wasmtime, for the only function of WASI's first preview that the runtime imports.
     pub adapter: &'static [u8],
 }
 
@@ -46,22 +46,23 @@ fn runtime(here: &Path) -> Result<Vec<u8>> {
     limited(package.file(RUNTIME, RUNTIME_SHA256)?)
 }
 
-/// Where the runtime is told how far its stack may grow. Compiled for WASI it is told nothing: it sets its limit and its
-/// size to 0, and a recursion without end is a trap, which no script can catch.
+/// The code that tells the runtime the size of its stack. Compiled for WASI, it sets its limit and its size to 0, and
+/// an endless recursion is a trap, which a script cannot catch.
 const UNLIMITED: [u8; 24] = [
     0x20, 0x00, 0x41, 0x00, 0x36, 0x02, 0xfc, 0x04, // runtime.stack_limit = 0
     0x20, 0x00, 0x20, 0x04, 0x36, 0x02, 0xf8, 0x04, // runtime.stack_top = (local 4)
     0x20, 0x00, 0x41, 0x00, 0x36, 0x02, 0xf4, 0x04, // runtime.stack_size = 0
 ];
 
-/// The same with a limit: 256 KiB from the end of the stack, which is at address 0. Nothing reads the other two.
+/// The replacement, with a limit 256 KiB from the end of the stack, which is at address 0. The other two values are
+/// never read.
 const LIMITED: [u8; 24] = [
     0x20, 0x00, 0x41, 0x80, 0x80, 0x10, 0x36, 0x02, 0xfc,
     0x04, // runtime.stack_limit = 0x40000
     0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01,
 ];
 
-/// The runtime with a limit to its stack, so that what recurses without end gets a `RangeError`.
+/// Returns the runtime with a stack limit, so that an endless recursion throws a `RangeError`.
 fn limited(mut runtime: Vec<u8>) -> Result<Vec<u8>> {
     let mut places = runtime.windows(UNLIMITED.len()).enumerate();
     let is_it = |(at, bytes): (usize, &[u8])| (bytes == UNLIMITED).then_some(at);
@@ -70,7 +71,7 @@ fn limited(mut runtime: Vec<u8>) -> Result<Vec<u8>> {
     Ok(runtime)
 }
 
-/// The linked engine.
+/// Returns the linked engine.
 pub fn link(root: &Path, here: &Path) -> Result<Vec<u8>> {
     let runtime = runtime(here)?;
     let mut resolve = Resolve::default();
@@ -88,5 +89,5 @@ pub fn link(root: &Path, here: &Path) -> Result<Vec<u8>> {
         "wasi_snapshot_preview1",
         WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
     )?;
-    linker.encode().context("linking the engine of JavaScript")
+    linker.encode().context("linking the JavaScript engine")
 }

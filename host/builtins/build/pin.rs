@@ -1,4 +1,5 @@
-//! Fetches a package that nobody compiles, by its pin manifest, for the compiled code that it carries.
+//! Fetches a package by its pin manifest, for the compiled code that it contains. The package itself is never
+//! compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,22 +9,22 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// A package that was fetched.
+/// A fetched package.
 pub struct Pinned {
     name: &'static str,
     folder: PathBuf,
 }
 
-/// The package of the manifest in `folder`.
+/// Returns the package of the manifest in `folder`.
 pub fn package(folder: &Path, name: &'static str) -> Result<Pinned> {
-    // Packages for other platforms are not fetched: one is enough, and it is the same file for all.
+    // Packages for other platforms are not fetched: one is enough, and its file is the same for all.
     package_for(folder, name, &env::var("HOST").context("HOST")?)
 }
 
-/// The package that what is built for `target` by the manifest in `folder` needs.
+/// Returns the package that a build for `target` needs, by the manifest in `folder`.
 pub fn package_for(folder: &Path, name: &'static str, target: &str) -> Result<Pinned> {
     let manifest = folder.join("Cargo.toml");
-    // What was fetched before needs no network.
+    // A package fetched before needs no network.
     let packages =
         metadata(&manifest, target, true).or_else(|_| metadata(&manifest, target, false))?;
     let packages = packages["packages"].as_array();
@@ -38,24 +39,26 @@ pub fn package_for(folder: &Path, name: &'static str, target: &str) -> Result<Pi
 }
 
 impl Pinned {
-    /// Where a part of the package is.
+    /// Returns the path of a part of the package.
     pub fn path(&self, path: &str) -> PathBuf {
         self.folder.join(path)
     }
 
-    /// A file of the package, which the caller looks at: the lock of the manifest names what the registry hands out.
+    /// Reads a file of the package, which the caller verifies: the manifest's lock file determines the version from
+    /// the registry.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
         let file = self.path(path);
         fs::read(&file).with_context(|| format!("reading {}", file.display()))
     }
 
-    /// A file of the package. What was looked at is what is used, whatever the registry hands out.
+    /// Reads a file of the package and verifies its hash, so that only reviewed content is used, whatever the registry
+    /// returns.
     pub fn file(&self, path: &str, sha256: &str) -> Result<Vec<u8>> {
         let bytes = self.read(path)?;
         let digest = hex(&Sha256::digest(&bytes));
         if digest != sha256 {
             bail!(
-                "{path} of {} has the sha256 {digest}, and not {sha256}",
+                "{path} of {} has the sha256 {digest}, expected {sha256}",
                 self.name
             );
         }
@@ -63,7 +66,7 @@ impl Pinned {
     }
 }
 
-/// A digest as people write it.
+/// Returns a digest in hex.
 pub fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -81,7 +84,7 @@ fn metadata(manifest: &Path, target: &str, offline: bool) -> Result<Value> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!(
-            "what {} names cannot be fetched: {said}",
+            "cannot fetch the packages of {}: {said}",
             manifest.display()
         );
     }

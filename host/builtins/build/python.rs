@@ -1,9 +1,9 @@
-//! Makes a component of CPython, as `bashkit-cpython-wasm` ships it: a snapshot of the interpreter with its library
-//! loaded, so that a call starts in it.
+//! Builds a component from CPython as shipped by `bashkit-cpython-wasm`: a snapshot of the interpreter with its
+//! library loaded, so that a call starts in it.
 //!
-//! With cargo alone: the pin manifest fetches it, the adapter of wasmtime gives it WASI, `bridge.wat` its way to the
-//! host. The snapshot is a module of 18 MB in a package of 5; what wit-component writes around it is small, so the parts
-//! are kept apart, and the module stays packed until the machine's code is made of it.
+//! With cargo alone: the pin manifest fetches it, wasmtime's adapter provides WASI, and `bridge.wat` the connection to
+//! the host. The snapshot is a module of 18 MB in a package of 5; the code that wit-component adds around it is small,
+//! so the parts are stored separately, and the module stays compressed until it is compiled to machine code.
 
 use std::path::Path;
 
@@ -23,17 +23,17 @@ const SNAPSHOT_SHA256: &str = "93b66c1e1357a3b77481fee8e14448b55ca83a0dec4b05ec0
 const LIBRARY: &str = "artifacts/python314.zip";
 const LIBRARY_SHA256: &str = "a2fbfc15b11fe851fffe3a84369f4d8c73992904ea23bbc045d89373737e15ea";
 
-/// What whoever hands out the binary must hand out with it.
+/// The licences that must be distributed with the executable.
 const LICENCES: &str = "THIRD_PARTY_LICENSES.md";
 const LICENCES_SHA256: &str = "04eab1b3e3c908fbc21cc182921ca469741e08f7d83de024596efd878ce1d0fb";
 
 /// The engine in parts.
 pub struct Linked {
     pub before: Vec<u8>,
-    /// The module between the other two, packed.
+    /// The module between the other two, compressed.
     pub module: Vec<u8>,
     pub after: Vec<u8>,
-    /// sha256 of all of it, unpacked.
+    /// sha256 of the whole component, uncompressed.
     pub sha256: [u8; 32],
     pub library: Vec<u8>,
     pub licences: Vec<u8>,
@@ -43,7 +43,7 @@ pub fn link(here: &Path) -> Result<Linked> {
     let package = pin::package(&here.join("python/pin"), PACKAGE)?;
     let packed = package.file(SNAPSHOT, SNAPSHOT_SHA256)?;
     let mut module = Vec::new();
-    lzma_rs::xz_decompress(&mut packed.as_slice(), &mut module).context("unpacking CPython")?;
+    lzma_rs::xz_decompress(&mut packed.as_slice(), &mut module).context("decompressing CPython")?;
 
     let mut resolve = Resolve::default();
     let (code, _) = resolve.push_path(here.join("code/engine.wit"))?;
@@ -59,11 +59,11 @@ pub fn link(here: &Path) -> Result<Linked> {
         )?
         .adapter("bashkit", &bridge)?
         .encode()
-        .context("making a component of CPython")?;
+        .context("building the component of CPython")?;
     let at = component
         .windows(module.len())
         .position(|window| window == module)
-        .context("the component of CPython has its module in another form")?;
+        .context("the component of CPython does not contain its module unchanged")?;
     Ok(Linked {
         before: component[..at].to_vec(),
         after: component[at + module.len()..].to_vec(),

@@ -1,4 +1,4 @@
-"""What `hashlib` has where OpenSSL is there."""
+"""The function of `hashlib` that otherwise comes from OpenSSL."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ def pbkdf2_hmac(hash_name, password, salt, iterations, dklen=None):
     dklen = start.digest_size if dklen is None else dklen
     if dklen < 1:
         raise ValueError("key length must be greater than 0.")
-    # The two halves of HMAC, each with the block that the key fills already taken.
+    # The two halves of HMAC, each with the block of the key already hashed.
     size = hashlib.new(hash_name).block_size
     key = bytes(password) if len(password) <= size else hashlib.new(hash_name, password).digest()
     key = key.ljust(size, b"\0")

@@ -1,8 +1,8 @@
-"""Threads where there are none: each runs to its end when somebody waits for it, or for anything else.
+"""Emulated threads: each runs to its end when the program waits for it, or for anything else.
 
-Who waits lets the others run first, in the order in which they were started, so that what one puts into a queue is there
-for the next. What is left at the end of the program runs then. Two that each wait for what the other does later cannot
-be helped: who would wait for ever is told so.
+A waiting thread lets the others run first, in the order in which they were started, so that an item that one puts into
+a queue is available for the next. The remaining ones run at the end of the program. Two threads that each wait for a
+later action of the other cannot continue: a thread that would wait for ever gets an error.
 """
 
 import atexit
@@ -20,11 +20,11 @@ _main = threading.current_thread
 
 
 class _Stopped(SystemExit):
-    """Ends a daemon that nothing can wake any more."""
+    """Ends a daemon thread that can never be woken."""
 
 
 class _Handle:
-    """What a thread keeps of the system's."""
+    """Replaces the system's handle of a thread."""
 
     def __init__(self, thread):
         self.thread, self.done, self.ident = thread, False, next(_numbers)
@@ -59,7 +59,7 @@ def start(thread):
         return
     loop = sys.modules.get("asyncio.events")
     if loop is not None and loop._get_running_loop() is not None:
-        # What a loop waits for comes from outside of it.
+        # A loop waits for events from outside of it.
         _run(thread)
     else:
         _pending.append(thread)
@@ -88,7 +88,7 @@ def _step():
 def _stuck():
     if _running and _running[-1].daemon:
         raise _Stopped
-    raise RuntimeError("nothing is left that could wake this thread: here a thread runs to its end before another one goes on")
+    raise RuntimeError("deadlock: no other thread can wake this one; in this engine a thread runs to its end before another one continues")
 
 
 def _wait(condition, timeout=None):
@@ -125,7 +125,7 @@ def _sleeps(seconds):
 
 
 def _work(queue, context):
-    """What a thread of a pool does, as far as there is work."""
+    """Runs the pending work of a pool's thread."""
     import _queue
 
     context.initialize()

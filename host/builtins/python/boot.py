@@ -2,16 +2,16 @@ def _boot():
     import sys
 
     def hook(kind, error, trace):
-        # What stands in this text is not the program's.
+        # Frames in this text do not belong to the program.
         while trace is not None and trace.tb_frame.f_code.co_filename == "<string>":
             trace = trace.tb_next
         sys.__excepthook__(kind, error.with_traceback(trace), trace)
 
     sys.excepthook = hook
-    # What was written before a kill was written.
+    # Output written before a kill must not be lost.
     sys.stdout.reconfigure(line_buffering=True)
-    # `-c` puts the working directory first, where a workspace could put a module of any name. Nothing of it is here,
-    # unless the host says so, and then it is last: what the language and mimir bring has these names for good.
+    # `-c` puts the working directory first, where a workspace could put a module of any name. It is removed here,
+    # or added last if the host allows imports: modules of the language and of mimir always take precedence.
     sys.path[:] = [place for place in sys.path if place.startswith("/usr/local/lib/")]
     sys.path += ["/usr/local/lib/mimir", "/usr/local/lib/mimir.zip"]
     # These are loaded already, and have further modules there.
@@ -36,7 +36,7 @@ def _boot():
     def walk_stack(frame=None):
         frames = list(walk(frame or sys._getframe(1)))
         for at, (one, _) in enumerate(frames):
-            # This text, and what runs it.
+            # The frames of this text, and of its caller.
             if one.f_code.co_filename.endswith("/_bashkit_boot.py"):
                 del frames[at - 1 :]
                 break
@@ -44,7 +44,7 @@ def _boot():
 
     sys.modules["traceback"].walk_stack = walk_stack
     sys.modules["threading"].Thread.start = start
-    # OpenSSL would have it.
+    # Provided by OpenSSL elsewhere.
     sys.modules["hashlib"].pbkdf2_hmac = pbkdf2_hmac
     with open("/main.py", "rb") as file:
         source = file.read()

@@ -1,6 +1,6 @@
-;; Between the two functions that CPython was linked with for requests and `outside` of engine.wit. It shares CPython's
-;; memory and has none of its own: what it needs to be told in memory, it lets be written over the request, which has
-;; been read by then and is 256 bytes at least.
+;; Connects the two functions that CPython was linked with for requests to `outside` of engine.wit. It shares CPython's
+;; memory and has none of its own: results in memory are written over the request, which has been read by then and has
+;; at least 256 bytes.
 (module
   (import "env" "memory" (memory 0))
   (import "mimir:code/outside@1.0.0" "ask" (func $ask (param i32 i32 i64) (result i64)))
@@ -8,21 +8,21 @@
   (import "__main_module__" "bashkit_run" (func $run (result i32)))
 
   (global $request (mut i32) (i32.const 0))
-  ;; Where the answer goes, and how long it is.
+  ;; Address and length of the reply.
   (global $target (mut i32) (i32.const 0))
   (global $length (mut i32) (i32.const 0))
 
   ;; Two values of the snapshot are set before the program runs. The addresses are those of the snapshot that
-  ;; `build/python.rs` pins; in another one they do not hold what is expected there, and nothing is set.
+  ;; `build/python.rs` pins; in another one they do not contain the expected values, and nothing is set.
   ;;
   ;; 1. CPython raises RecursionError when its stack in memory has grown by 4 MB. A frame there can be 8 bytes where the
   ;;    frame of the machine is 228, so the machine's stack (32 MiB, `GUEST_STACK` of mimir-wasm) would end first, and with
   ;;    it the program. 1 MiB is the most that fits.
-  ;; 2. SQLite was built for a system without fchmod, and calls it for every temporary file. In the place of the null
-  ;;    pointer goes a function of its own with the same type that does nothing: the lock of the VFS `unix-none`.
+  ;; 2. SQLite was built for a system without fchmod, and calls it for each temporary file. The null pointer is replaced
+  ;;    by one of SQLite's functions with the same type that does nothing: the lock of the VFS `unix-none`.
   (global $stack_top i32 (i32.const 19827804))
   (global $stack_soft_limit i32 (i32.const 19827808))
-  ;; In the table of system calls: where the name is that stands before the pointer, and the pointer.
+  ;; In the table of system calls: the address of the name before the pointer, and of the pointer.
   (global $fchmod_name i32 (i32.const 19906488))
   (global $fchmod i32 (i32.const 19906492))
   (global $nolock_methods i32 (i32.const 19537868))
@@ -45,7 +45,7 @@
     (call $prepare)
     (call $run))
 
-  ;; (request, its length, milliseconds, where the length of the answer goes) -> 0, or 1: it failed.
+  ;; (request, its length, milliseconds, address for the length of the reply) -> 0, or 1 for a failure.
   (func (export "http_request") (param i32 i32 i64 i32) (result i32)
     (local $told i64)
     (global.set $request (local.get 0))
@@ -54,7 +54,7 @@
     (i32.store (local.get 3) (global.get $length))
     (i32.wrap_i64 (i64.shr_u (local.get $told) (i64.const 32))))
 
-  ;; (where the answer goes, its length) -> 0, or 1: there is none.
+  ;; (address for the reply, its length) -> 0, or 1 if there is none.
   (func (export "http_take") (param i32 i32) (result i32)
     (if (i32.ne (local.get 1) (global.get $length))
       (then (return (i32.const 1))))
@@ -62,7 +62,7 @@
     (call $take (global.get $request))
     (i32.const 0))
 
-  ;; The host asks for room for the answer: it is there already.
+  ;; The host requests memory for the reply: it is already allocated.
   (func (export "cabi_import_realloc") (param i32 i32 i32 i32) (result i32)
     (if (i32.ne (local.get 3) (global.get $length))
       (then (unreachable)))

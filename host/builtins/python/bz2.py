@@ -1,7 +1,7 @@
-"""Stands in for `bz2`, whose library in C is not in this engine: it can be imported, and fails when it is used.
+"""Substitute for `bz2`, whose C library this engine lacks: it can be imported, and fails when it is used.
 
-Packages that only name it, such as networkx, load. What reads files by trying one format after the other, such as
-`tarfile`, gets the OSError that says "not this format".
+Packages that only import it, such as networkx, load. Code that tries one format after the other, such as `tarfile`,
+gets the OSError that means "not this format".
 """
 
 __all__ = ["BZ2File", "BZ2Compressor", "BZ2Decompressor", "open", "compress", "decompress"]

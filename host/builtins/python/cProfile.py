@@ -1,4 +1,4 @@
-"""Stands in for `cProfile`, whose core in C is not in this engine: the same interface over `sys.setprofile`."""
+"""Substitute for `cProfile`, whose C core this engine lacks: the same interface based on `sys.setprofile`."""
 
 import importlib.machinery
 import io
@@ -47,7 +47,7 @@ class Profile:
 
     def _enter(self, key, now):
         self._depth[key] = self._depth.get(key, 0) + 1
-        # What runs, since when, and how much of that was in what it called.
+        # The running function, its start time, and the time spent in its callees.
         self._stack.append([key, now, 0.0])
 
     def _leave(self, now):

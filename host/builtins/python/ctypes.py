@@ -1,7 +1,7 @@
-"""Stands in for `ctypes`: this engine loads no libraries in C, so nothing can be called.
+"""Substitute for `ctypes`: this engine cannot load C libraries, so no C function can be called.
 
-The simple types and their sizes are those of this engine (32 bits). Packages that only ask for them, such as sympy, load;
-loading a library or making an array or a structure fails.
+The simple types and their sizes are those of this engine (32 bits). Packages that only query them, such as sympy, load;
+loading a library or creating an array or a structure fails.
 """
 
 import struct as _struct
@@ -10,7 +10,7 @@ import sys as _sys
 DEFAULT_MODE = RTLD_LOCAL = 0
 RTLD_GLOBAL = 256
 
-_WHY = "ctypes is not available in this engine: no library in C can be loaded; run the code with `backend: process`"
+_WHY = "ctypes is not available in this engine: C libraries cannot be loaded; run the code with `backend: process`"
 
 
 def _fail(*_, **__):

@@ -1,6 +1,6 @@
-"""What a program in Python has of mimir: `context` for a tool, and `call`, `execute`, `fetch` for any program.
+"""The mimir API for Python programs: `context` for a tool, and `call`, `execute`, `fetch` for any program.
 
-Files are the files of Python itself; `platform.fs` only gives them the names that scripts in TypeScript know.
+Files are accessed with Python's own functions; `platform.fs` offers them under the names used in TypeScript scripts.
 """
 
 import base64 as _base64
@@ -12,7 +12,7 @@ import _bashkit
 
 
 class HostError(Exception):
-    """What the host refused, or what failed there."""
+    """A request that the host refused, or that failed there."""
 
     def __init__(self, told):
         super().__init__(told.get("message", ""))
@@ -40,7 +40,7 @@ class Result(dict):
 
 
 def execute(command, args=None, cwd=None, timeout=None, env=None, stdin=None):
-    """Runs a program of the machine, through the gates. `timeout` is in milliseconds, as in scripts."""
+    """Runs a program of the machine, after the policy checks. `timeout` is in milliseconds, as in scripts."""
     if isinstance(command, dict):
         return execute(**command)
     return Result(
@@ -57,7 +57,7 @@ def execute(command, args=None, cwd=None, timeout=None, env=None, stdin=None):
 
 
 class Response:
-    """The answer to a request."""
+    """The response to a request."""
 
     def __init__(self, answer):
         self.status = answer["status"]
@@ -76,7 +76,7 @@ class Response:
 
 
 def fetch(url, method="GET", headers=None, body=None, json=None):
-    """Sends a request, through the gates."""
+    """Sends a request, after the policy checks."""
     headers = dict(headers or {})
     if json is not None:
         body = _json.dumps(json)
@@ -89,12 +89,12 @@ def fetch(url, method="GET", headers=None, body=None, json=None):
 
 
 def call(name, args=None):
-    """Calls another tool, through the gates."""
+    """Calls another tool, after the policy checks."""
     return Result(_ask("call", name=name, args=args or {}))
 
 
 class _Storage:
-    """What the tool keeps between calls: JSON under names."""
+    """Stores JSON values between calls of the tool, by name."""
 
     def get(self, key, default=None):
         return _ask("keep", how="get", key=str(key)).get("value", default)
@@ -113,7 +113,7 @@ storage = _Storage()
 
 
 def complete(prompt, max_tokens=None):
-    """Has the language model go on from a text, through the gates."""
+    """Returns the language model's completion of a text, after the policy checks."""
     return _ask("complete", prompt=str(prompt), most=max_tokens)
 
 
@@ -125,12 +125,12 @@ logger = _Names(**{level: _log(level) for level in ("debug", "info", "warn", "wa
 
 
 def report(done, total=None, message=None):
-    """Says how far it is."""
+    """Reports progress."""
     _ask("progress", done=int(done), total=None if total is None else int(total), message=message)
 
 
 def _here(path):
-    # From the root of the workspace, however it is written.
+    # Relative to the root of the workspace, however it is written.
     return "/workspace/" + str(path).lstrip("/")
 
 
@@ -223,7 +223,7 @@ def _context(given):
 
 
 def run(path, place, first):
-    """Runs the tool whose code is in a file, as the host asks for it."""
+    """Runs the tool whose code is in a file, as requested by the host."""
     import traceback
 
     with open("/input.json", encoding="utf-8") as file:
@@ -236,7 +236,7 @@ def run(path, place, first):
 
         lines = [""] * (first - 1) + source.splitlines()
         linecache.cache[place] = (len(source), None, [line + "\n" for line in lines], place)
-        # Places in the code are places in the file that it is from.
+        # Keeps line numbers in the code equal to those of its file.
         code = compile("\n" * (first - 1) + source, place, "exec", dont_inherit=True)
         names = {"__name__": "tool", "__file__": place}
         exec(code, names)
@@ -273,7 +273,7 @@ def run(path, place, first):
 
 
 def serve():
-    """Runs pieces of code of one session, each when the host hands it over, with the names that the others left."""
+    """Runs the code of one session, each part when the host provides it, with the names defined by earlier parts."""
     import io
     import linecache
     import os
@@ -289,13 +289,13 @@ def serve():
             return
         count += 1
         if count == 1:
-            # The code of a session may import what the workspace has; what runs it has what it needs by now.
+            # The code of a session may import modules of the workspace; the session itself has loaded its own by now.
             _sys.path.append("")
         place = f"main.py, run {count}"
         code = job["code"]
         linecache.cache[place] = (len(code), None, [line + "\n" for line in code.split("\n")], place)
         _sys.argv = ["main.py", *job["args"]]
-        # What a run sets with `os.environ` stays; what a call names is for that call.
+        # Changes to `os.environ` by a run persist; variables set for a call apply to that call only.
         before = {name: os.environ.get(name) for name, _ in job["env"]}
         os.environ.update(dict(job["env"]))
         _sys.stdin = io.TextIOWrapper(io.BytesIO(job["stdin"].encode("utf-8", "surrogateescape")), encoding="utf-8")

@@ -1,26 +1,26 @@
-//! The tools that ship with mimir, as bytes: `plugins/*`, built for `wasm32-wasip2` by this crate's
-//! build script. And the engines of scripts and programs.
+//! The tools that ship with mimir, as bytes: `plugins/*`, built for `wasm32-wasip2` by this crate's build script, and
+//! the engines for scripts and programs.
 //!
-//! Never here: anything that runs. What the bytes mean is the business of `mimir-wasm`.
+//! Out of scope: running them, which is the task of `mimir-wasm`.
 
-/// A plugin that is part of the binary.
+/// A plugin in the executable.
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
-    /// The folder of its source in `plugins/`.
+    /// Its source folder in `plugins/`.
     pub name: &'static str,
     /// The component.
     pub bytes: &'static [u8],
     /// sha256 of the component, computed when it was built.
     pub sha256: [u8; 32],
-    /// Whether its tools keep what they replace in `.mimir/state/backups`.
+    /// True if its tools store backups of replaced files in `.mimir/state/backups`.
     pub keeps_backups: bool,
-    /// Whether its tools may write to `.mimir/memory`.
+    /// True if its tools may write to `.mimir/memory`.
     pub keeps_memory: bool,
     /// Other names of its tools, as pairs of tool and alias.
     pub aliases: &'static [(&'static str, &'static str)],
-    /// What the component says of itself, as `mimir-wasm` keeps it: with it, nothing has to be compiled to
-    /// list its tools. Only the component can say it and only an engine can ask, which a build script has
-    /// not; so it is written down beside this file, and a test asks the component whether it is true.
+    /// The description of the component, in the stored form of `mimir-wasm`: with it, listing its tools compiles
+    /// nothing. Only the component can provide it and only an engine can query it, which a build script does not have;
+    /// so it is stored next to this file, and a test compares it with the component's answer.
     pub description: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub struct Builtin {
 pub const JAVASCRIPT: Engine = Engine {
     name: "the JavaScript engine",
     component: built::JAVASCRIPT,
-    // One module in parts: an engine loads no others.
+    // One module in parts: an engine loads no other modules.
     prelude: concat!(
         include_str!("../javascript/prelude/promise.js"),
         include_str!("../javascript/prelude/generators.js"),
@@ -58,7 +58,7 @@ pub const JAVASCRIPT: Engine = Engine {
     ),
 };
 
-/// What plugins in JavaScript are made of: the same runtime, as a library, and the code around theirs.
+/// The parts of plugins in JavaScript: the same runtime, as a library, and the code around theirs.
 pub const PLUGIN: PluginParts = PluginParts {
     runtime: built::JAVASCRIPT_RUNTIME,
     adapters: &[
@@ -91,17 +91,17 @@ pub const PLUGIN: PluginParts = PluginParts {
     toolset: include_str!("../javascript/plugin/toolset.js"),
 };
 
-/// What a plugin in JavaScript is made of: `mimir-wasm` links and starts it. Parts of its code are there for what it
-/// reaches, and for nothing else.
+/// The parts of a plugin in JavaScript: `mimir-wasm` links and starts it. Each part of its code is included only if
+/// the plugin needs that access.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginParts {
     /// The runtime, as a library.
     pub runtime: &'static [u8],
-    /// What stands in for modules that the runtime imports, by their names.
+    /// Substitutes for modules that the runtime imports, by name.
     pub adapters: &'static [(&'static str, &'static [u8])],
     /// The contract, in WIT.
     pub contract: &'static str,
-    /// What comes before all of the following.
+    /// Code that precedes all of the following.
     pub prelude: &'static str,
     /// Files.
     pub files: &'static str,
@@ -115,20 +115,20 @@ pub struct PluginParts {
     pub tools: &'static str,
     /// The model.
     pub model: &'static str,
-    /// What is kept between calls.
+    /// Storage between calls.
     pub storage: &'static str,
     /// The exports.
     pub toolset: &'static str,
 }
 
-/// An engine for scripts, not yet in the state that calls start in: `mimir-wasm` brings it there.
+/// An engine for scripts, without the initial state of calls: `mimir-wasm` creates that.
 #[derive(Debug, Clone, Copy)]
 pub struct Engine {
-    /// What people call it.
+    /// Its display name.
     pub name: &'static str,
     /// The component.
     pub component: &'static [u8],
-    /// What it runs before any script.
+    /// Code to run before any script.
     pub prelude: &'static str,
 }
 
@@ -168,21 +168,21 @@ pub const PYTHON: Program = Program {
         ),
     ],
     main: "main.py",
-    // The program's own arguments come after it, as after `-c`.
+    // The program's own arguments follow, as after `-c`.
     argv: &["python3", "-c", include_str!("../python/boot.py")],
     imports: &["--imports"],
 };
 
-/// The licence of something that the engines are made of.
+/// The licence of a part of the engines.
 #[derive(Debug, Clone, Copy)]
 pub struct Licence {
-    /// What it is of.
+    /// The licensed part.
     pub of: &'static str,
     /// Its text.
     pub text: &'static str,
 }
 
-/// The licences of the engines. Who hands out the binary hands them out with it.
+/// The licences of the engines. They must be distributed with the executable.
 pub const LICENCES: [Licence; 3] = [
     Licence {
         of: "CPython 3.14, which runs Python, and what is in it",
@@ -214,27 +214,27 @@ pub const BASH: Program = Program {
 /// An engine for whole programs.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// What people call it.
+    /// Its display name.
     pub name: &'static str,
-    /// What stands in the component before its main module; all of it where nothing is packed.
+    /// The part of the component before its main module; the whole component if nothing is compressed.
     pub before: &'static [u8],
-    /// The main module, packed with xz; nothing where it is not.
+    /// The main module, compressed with xz; empty if it is not compressed.
     pub packed: &'static [u8],
-    /// What stands after it.
+    /// The part after it.
     pub after: &'static [u8],
-    /// sha256 of the component, unpacked.
+    /// sha256 of the component, uncompressed.
     pub sha256: [u8; 32],
-    /// Files that every program of it sees, by their paths from `/`.
+    /// Files that every program sees, by path from `/`.
     pub files: &'static [(&'static str, &'static [u8])],
-    /// The name of the file that holds the code.
+    /// The name of the file that contains the code.
     pub main: &'static str,
     /// argv before the program's own arguments.
     pub argv: &'static [&'static str],
-    /// What stands after it for a program that may import what the workspace has.
+    /// Inserted after it for a program that may import modules of the workspace.
     pub imports: &'static [&'static str],
 }
 
-/// All of them, in the order in which their names win.
+/// All built-in plugins, in the order of precedence of their names.
 pub const ALL: &[Builtin] = &[
     Builtin {
         name: "files",
@@ -313,15 +313,16 @@ mod built {
 mod tests {
     use super::*;
 
-    /// Above this, start-up and the binary suffer; a plugin that needs more has a dependency too many.
+    /// Above this, start-up time and the executable suffer; a plugin that needs more has a dependency too many.
     const SIZE_MAX: usize = 4 << 20;
 
-    /// The imports of a prelude become variables around it, so that a name declared twice would shadow one silently.
+    /// The imports of a prelude become variables around it, so that a second declaration would silently shadow the
+    /// first.
     #[test]
     fn prelude_declares_each_name_once() {
         for prelude in [JAVASCRIPT.prelude, PLUGIN.prelude] {
             let mut names = std::collections::BTreeSet::new();
-            // What is indented is inside a function.
+            // Indented lines are inside a function.
             for line in prelude.lines().filter(|line| !line.starts_with(' ')) {
                 let words: Vec<&str> = line.split([' ', '(', ';', '=', '*', ':']).collect();
                 let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
@@ -343,13 +344,13 @@ mod tests {
         match wit_component::decode(builtin.bytes).unwrap() {
             wit_component::DecodedWasm::Component(resolve, world) => (resolve, world),
             wit_component::DecodedWasm::WitPackage(..) => {
-                panic!("{} is no component", builtin.name)
+                panic!("{} is not a component", builtin.name)
             }
         }
     }
 
     #[test]
-    fn each_is_a_toolset_of_sane_size() {
+    fn plugins_are_toolsets_of_limited_size() {
         for builtin in ALL {
             let (name, size) = (builtin.name, builtin.bytes.len());
             assert!(size < SIZE_MAX, "{name}: {size} bytes");
@@ -364,14 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn what_they_import_is_what_they_are_for_and_little_else() {
+    fn plugins_import_only_what_they_need() {
         for builtin in ALL {
             let (resolve, world) = decoded(builtin);
             for key in resolve.worlds[world].imports.keys() {
                 let import = resolve.name_world_key(key);
                 let own = match builtin.name {
                     "web" => "wasi:http/",
-                    // Rust's standard library names directories wherever it is.
+                    // Rust's standard library always names directories.
                     _ => "wasi:filesystem/",
                 };
                 let fine = ["wasi:io/", "wasi:cli/", "wasi:clocks/", own]
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_can_change_nothing() {
+    fn search_plugin_cannot_change_files() {
         let search = ALL.iter().find(|builtin| builtin.name == "search").unwrap();
         let (resolve, world) = decoded(search);
         let files = resolve.worlds[world]

@@ -1,5 +1,5 @@
-//! The command line as clap reads it. What it means is decided in [`typed`], so that the rest of the
-//! program never sees a raw argument.
+//! The command line as clap reads it. [`typed`] turns it into commands, so that the rest of the program never sees a
+//! raw argument.
 
 use std::path::PathBuf;
 
@@ -32,17 +32,17 @@ pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
     max_term_width = 100,
     after_help = "\
 Examples:
-  mimir init                                         make .mimir in this folder
-  mimir tools list                                   what can be called
+  mimir init                                         create .mimir in this folder
+  mimir tools list                                   list the tools
   mimir call read_file path=README.md                call a tool
   mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
-  mimir tools new hello && mimir tools build hello   write a tool of your own
+  mimir tools new hello && mimir tools build hello   write your own tool
   mimir help                                         list the topics of the manual
 
 Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout, \
-130 interrupted, 143 asked to end.
+130 interrupted, 143 terminated.
 Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR, \
-MIMIR_TEAM_POLICY (a team's policy file, beside the machine's), NO_COLOR, and settings such as \
+MIMIR_TEAM_POLICY (a team's policy file, in addition to the machine's), NO_COLOR, and settings such as \
 MIMIR_LIMITS__TIME_MS=5000 (limits.timeMs)."
 )]
 pub struct Raw {
@@ -54,7 +54,7 @@ pub struct Raw {
 
 #[derive(Debug, Args)]
 struct RawGlobals {
-    /// The workspace [default: the nearest folder upwards with .mimir, else the current one]
+    /// The workspace [default: the nearest parent folder with .mimir, else the current folder]
     #[arg(short = 'C', long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     workspace: Option<PathBuf>,
     /// Print JSON
@@ -64,7 +64,7 @@ struct RawGlobals {
 
 #[derive(Debug, Subcommand)]
 enum RawCommand {
-    /// Make .mimir with a commented config in the workspace
+    /// Create .mimir with a commented config in the workspace
     Init,
     /// Call a tool
     #[command(after_help = "\
@@ -80,13 +80,13 @@ Examples:
     Call(RawCall),
     /// List, switch, show, write and build tools
     #[command(after_help = "\
-Without a command it is a screen to look through the tools and switch them on and off; where there is no \
-terminal, it is the list.
+Without a command, opens a screen to browse the tools and switch them on and off; without a \
+terminal, prints the list.
 
 Examples:
-  mimir tools list                 what there is, and what each costs in a prompt
-  mimir tools disable git          take a tool away from models
-  mimir tools tokens --advise      what could be saved
+  mimir tools list                 the tools, and what each costs in a prompt
+  mimir tools disable git          hide a tool from models
+  mimir tools tokens --advise      how to save tokens
   mimir tools search rename file")]
     Tools {
         #[command(subcommand)]
@@ -94,7 +94,7 @@ Examples:
     },
     /// Print the tools' definitions for a model
     Schema {
-        /// Whose format
+        /// Format of the definitions
         #[arg(long, value_enum, default_value_t = Format::Mcp)]
         format: Format,
         /// Only these tools
@@ -103,55 +103,55 @@ Examples:
     },
     /// Have an agent work on a task with the tools
     #[command(after_help = "\
-The model is that of the settings: `model: PROVIDER/MODEL`, such as anthropic/NAME. Its words are \
-shown as they come; where stdout is no terminal, only the last answer is printed. What the agent does \
-goes to stderr, and so do the questions where the rules ask for you. With --json, each event is a \
-line of JSON on stdout, the last one `{\"event\": \"end\", ...}`.
+The model comes from the settings: `model: PROVIDER/MODEL`, such as anthropic/NAME. Its reply is \
+shown as it streams in; if stdout is not a terminal, only the final answer is printed. Activity of the \
+agent and approval questions go to stderr. With --json, each event is a line of JSON on stdout, the \
+last one `{\"event\": \"end\", ...}`.
 
-Exit codes: 0 done, 1 the model failed, 2 bad settings, 3 refused, 4 a bound of `agent` was reached.
+Exit codes: 0 done, 1 the model failed, 2 bad settings, 3 refused, 4 a limit of `agent` was reached.
 
 Examples:
   mimir run \"what does this project do?\"
   mimir run - < task.txt > answer.txt
   mimir run --model local/qwen --approve never --json \"list the TODOs\"")]
     Run(RawRun),
-    /// Talk with an agent that has the tools
+    /// Chat with an agent that has the tools
     #[command(after_help = "\
-A line that ends in `\\` goes on in the next one; Tab completes commands and names of tools. Ctrl-C \
-stops the call that runs, and a second time the answer; Ctrl-D ends. `/help` lists the commands. \
-Conversations are kept beside your own settings, for you alone and without secrets.
+End a line with `\\` to continue it; Tab completes commands and tool names. Ctrl-C cancels the \
+running tool call, a second one the reply; Ctrl-D ends the chat. `/help` lists the commands. \
+Conversations are stored next to your user settings, readable only by you and with secrets masked.
 
 Examples:
   mimir chat
-  mimir chat --resume            go on with the newest conversation
+  mimir chat --resume            continue the newest conversation
   mimir chat --model local/qwen")]
     Chat(RawChat),
     /// Serve the tools to an agent, over MCP
     #[command(after_help = "\
-An agent starts it and speaks the Model Context Protocol with it on stdin and stdout; what a person \
-should know goes to stderr. The agent asks you where the rules ask for a person, if it can show a \
-form; else the answer is no, and stderr has the command that would allow the call. Changes of tools, \
-settings and grants count at once.
+An agent starts this command and speaks the Model Context Protocol over stdin and stdout; messages \
+for you go to stderr. When the rules require approval, the agent asks you if it can show a form; \
+otherwise the call is refused, and stderr shows the command that would allow it. Changes to tools, \
+settings and grants take effect at once.
 
 Examples:
   claude mcp add mimir -- mimir serve -C ~/project      Claude Code
   codex mcp add mimir -- mimir serve -C ~/project       Codex
   mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /metrics")]
     Serve(serve::RawServe),
-    /// Use other people's MCP servers, and have agents use this one
+    /// Use MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:
   mimir mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'
-  mimir mcp test files           start it, and show what its tools say
-  mimir mcp login search         log in, where a server wants that
-  mimir mcp import               take over the servers of Claude, Codex, Cursor and VS Code
-  mimir mcp config claude        what makes an agent use mimir")]
+  mimir mcp test files           start it, and show its tools and their descriptions
+  mimir mcp login search         log in to a server that requires it
+  mimir mcp import               import the servers of Claude, Codex, Cursor and VS Code
+  mimir mcp config claude        settings that make an agent use mimir")]
     Mcp {
         #[command(subcommand)]
         command: Option<mcp::RawMcp>,
     },
-    /// Ask what the rules say about a call, check them, or accept the project's settings
+    /// Explain what the rules decide about a call, check them, or accept the project's settings
     Policy {
         #[command(subcommand)]
         command: gates::RawPolicy,
@@ -161,64 +161,64 @@ Examples:
         #[command(subcommand)]
         command: Option<gates::RawSecrets>,
     },
-    /// List and revoke what was approved for good
+    /// List and revoke stored approvals
     Approvals {
         #[command(subcommand)]
         command: Option<gates::RawApprovals>,
     },
-    /// Take back what a file tool changed
+    /// Undo a change by a file tool
     #[command(after_help = "\
-Takes back the newest change that was recorded and not taken back yet, whichever session made it, \
-and says which that was. One that is older than an hour is seldom what is meant: it is named, and \
-taken back by its ID or with --yes. One that can't be taken back, and one that is of no call in \
-the audit log, is named, too, and nothing older is taken in its place. What has changed since \
-stays, unless --force is given. What an undo removes or replaces is kept beside the backups.
+Undoes the newest recorded change that was not undone yet, from any session, and says which one it \
+was. A change older than an hour is rarely the intended one: it is named, and undone only by its ID \
+or with --yes. A change that can't be undone, or that belongs to no call in the audit log, is named, \
+too, and no older change is undone in its place. Files that have changed since are left alone unless \
+--force is given. Anything that an undo removes or replaces is saved next to the backups.
 
 Examples:
-  mimir undo           take back the newest change
-  mimir undo --list    show what can be taken back
-  mimir undo ID        take back one change")]
+  mimir undo           undo the newest change
+  mimir undo --list    list the changes that can be undone
+  mimir undo ID        undo one change")]
     Undo {
-        /// Which change, as `--list` shows it, or the beginning of that [default: the newest]
+        /// ID of the change, as `--list` shows it, or a prefix of it [default: the newest]
         #[arg(value_name = "ID", conflicts_with = "list")]
         id: Option<String>,
-        /// Show what can be taken back
+        /// List the changes that can be undone
         #[arg(short, long)]
         list: bool,
-        /// Even if the file has changed since
+        /// Undo even if the file has changed since
         #[arg(short, long, conflicts_with = "list")]
         force: bool,
-        /// Even if the newest change is older than an hour
+        /// Undo even if the newest change is older than an hour
         #[arg(short, long, conflicts_with = "list")]
         yes: bool,
     },
-    /// Mask secrets: from stdin to stdout
+    /// Mask secrets: reads stdin, writes stdout
     #[command(after_help = "\
 Examples:
-  git log -p | mimir redact            mask what looks like a secret
-  mimir redact --json < .env           only say where, in bytes: {findings: [{rule, start, end}]}
-  mimir redact --rules                 the names of the rules, for exceptions")]
+  git log -p | mimir redact            mask everything that looks like a secret
+  mimir redact --json < .env           only report byte offsets: {findings: [{rule, start, end}]}
+  mimir redact --rules                 rule names, for exceptions")]
     Redact {
         /// List the rules
         #[arg(long)]
         rules: bool,
     },
-    /// Check and print the record of what was done
+    /// Verify and print the audit log
     #[command(after_help = "\
 Examples:
-  mimir audit verify             has somebody changed the log?
-  mimir audit tail -f            what is done, while it is done
+  mimir audit verify             check that the log was not changed
+  mimir audit tail -f            follow new events
   mimir audit show --since 2h")]
     Audit {
         #[command(subcommand)]
         command: audit::RawAudit,
     },
-    /// Read and set keys of config files; print their schema, where they are, and what is wrong with them
+    /// Read and set config keys; print the schema and the paths of config files, and check them
     Config {
         #[command(subcommand)]
         command: config::RawConfig,
     },
-    /// Check that everything is in place
+    /// Check the installation and the settings
     Doctor,
     /// Print this help, a topic of the manual, or the help of a command
     #[command(after_help = "\
@@ -235,7 +235,7 @@ Examples:
     /// Print the version
     #[command(hide = true)]
     Version,
-    /// Print the licences of the engines of Python, JavaScript and bash, and of the rules of masking
+    /// Print the licences of the Python, JavaScript and bash engines, and of the secret rules
     #[command(visible_alias = "licenses")]
     Licences,
     /// Print a completion script for a shell
@@ -243,7 +243,7 @@ Examples:
         after_help = "Example: mimir completions bash > ~/.local/share/bash-completion/completions/mimir"
     )]
     Completions {
-        /// Which shell
+        /// The shell
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
@@ -254,59 +254,59 @@ struct RawCall {
     /// Name or alias
     #[arg(value_name = "TOOL")]
     tool: String,
-    /// JSON, `-`, or key=value words
+    /// JSON, `-`, or key=value arguments
     #[arg(value_name = "ARGS")]
     arguments: Vec<String>,
-    /// What to do when the rules ask for a person
+    /// Answer when the rules require approval
     #[arg(long, value_enum, default_value_t = Approve::Ask)]
     approve: Approve,
-    /// Longest time for the call: 500ms, 5s, 2m
+    /// Time limit of the call: 500ms, 5s, 2m
     #[arg(long, value_name = "TIME", value_parser = typed::duration)]
     timeout: Option<std::time::Duration>,
 }
 
 #[derive(Debug, Args)]
 struct RawRun {
-    /// What is to be done; `-` reads it from stdin
+    /// The task; `-` reads it from stdin
     #[arg(value_name = "TASK")]
     task: String,
-    /// A worker of .mimir/workers does it, with its tools alone
+    /// Run the task as this worker from .mimir/workers, with its tools only
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
-    /// Another model than that of the settings
+    /// Model to use instead of the one in the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
-    /// What to do when the rules ask for a person
+    /// Answer when the rules require approval
     #[arg(long, value_enum, default_value_t = Approve::Ask)]
     approve: Approve,
 }
 
 #[derive(Debug, Args)]
 struct RawChat {
-    /// Go on with a conversation [default: the newest]
+    /// Continue a conversation [default: the newest]
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     #[expect(
         clippy::option_option,
         reason = "without it, with it, and with the id of one"
     )]
     resume: Option<Option<String>>,
-    /// Another model than that of the settings
+    /// Model to use instead of the one in the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
 }
 
-/// What stands in for a person when the rules ask for one.
+/// Answer to approval questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Approve {
-    /// Ask on the terminal; without one the answer is no
+    /// Ask on the terminal; without a terminal, refuse
     Ask,
-    /// Yes to everything that no rule denies
+    /// Approve everything that no rule denies
     Always,
-    /// No
+    /// Refuse
     Never,
 }
 
-/// What a new tool is written in.
+/// Language of a new tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Lang {
     /// A plugin in Rust
@@ -323,7 +323,7 @@ pub enum Lang {
     YamlBash,
 }
 
-/// Whose format a definition is printed in.
+/// Client format of printed definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -336,7 +336,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 3] = [Format::Openai, Format::Anthropic, Format::Mcp];
 
     /// The spelling on the command line.

@@ -1,4 +1,4 @@
-//! Tool arguments as a person types them: JSON, stdin, or `key=value` words.
+//! Tool arguments as a person types them: JSON, stdin, or `key=value` pairs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use mimir_core::{Code, Tool, ToolError};
 use serde_json::{Map, Value};
 
-use crate::exit::{Failure, file_error};
+use crate::exit::Failure;
+use mimir::file_error::file_error;
 
 mod typing;
 
-/// The arguments as they were typed, before anything outside the command line is read.
+/// The arguments as typed, before stdin or any file is read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Words {
     /// A JSON document.
@@ -22,7 +23,7 @@ pub enum Words {
     Pairs(Vec<Pair>),
 }
 
-/// One word of the form `key=value`.
+/// A `key=value` argument.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     key: String,
@@ -39,11 +40,11 @@ enum PairValue {
     File(PathBuf),
 }
 
-/// More than this on stdin or in a file is no argument of a call: it is the cap on what a tool may return.
+/// Size limit of arguments from stdin or a file: the cap on a tool's result.
 const LONGEST: u64 = 16 << 20;
 
 impl Words {
-    /// Reads the words after the tool's name.
+    /// Parses the words after the tool's name.
     pub fn read(words: Vec<String>) -> Result<Self, Failure> {
         if let [word] = words.as_slice() {
             if word == "-" {
@@ -61,14 +62,14 @@ impl Words {
             .is_some_and(|word| word.trim_start().starts_with('{'))
         {
             return Err(Failure::usage(
-                "JSON arguments are one word: put them in single quotes",
+                "JSON arguments must be a single word: put them in single quotes",
             ));
         }
         let pairs: Result<Vec<Pair>, Failure> = words.iter().map(|word| Pair::read(word)).collect();
         Ok(Words::Pairs(pairs?))
     }
 
-    /// The arguments of a call of `tool`, or of a tool that is not there.
+    /// Resolves the arguments of a call of `tool`; `None` stands for an unknown tool.
     pub fn resolve(self, tool: Option<&Tool>) -> Result<Value, ToolError> {
         match self {
             Words::Json(value) => Ok(value),
@@ -94,7 +95,7 @@ impl Words {
 }
 
 impl Pair {
-    /// A pair of the form `key=text`.
+    /// Creates a pair of the form `key=text`.
     #[cfg(test)]
     pub fn text(key: &str, text: &str) -> Self {
         Self {
@@ -117,13 +118,13 @@ impl Pair {
         let (key, value) = if let Some(key) = key.strip_suffix(':') {
             let json = serde_json::from_str(value);
             let json = json.map_err(|e| {
-                Failure::usage(format!("`{}`: what follows := is not JSON: {e}", shown()))
+                Failure::usage(format!("`{}`: the value after := is not JSON: {e}", shown()))
             })?;
             (key, PairValue::Json(json))
         } else if let Some(file) = value.strip_prefix('@') {
             if file.is_empty() {
                 return Err(Failure::usage(format!(
-                    "`{}`: @ wants a file name, or - for stdin",
+                    "`{}`: @ needs a file name, or - for stdin",
                     shown()
                 )));
             }
@@ -138,7 +139,7 @@ impl Pair {
     }
 }
 
-/// The pairs as an object that is typed by the schema.
+/// Builds an object from the pairs, with types from the schema.
 fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolError> {
     let mut object = Map::new();
     for Pair { key, value } in pairs {
@@ -174,7 +175,7 @@ fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolErr
                 let shown = mimir_core::text::visible(&key);
                 return Err(ToolError::new(
                     Code::InvalidInput,
-                    format!("`{shown}` is given twice and takes one value"),
+                    format!("`{shown}` is given twice but takes a single value"),
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! The commands, one file each. A command finds out and does; `output` prints.
+//! The commands, one file each. A command does the work; `output` prints the result.
 
 use crate::args::{Command, Globals, Invocation, PolicyWish};
 use crate::exit::{Exit, Failure};
@@ -37,7 +37,7 @@ pub use chat::ChatWish;
 pub use help::HelpPage;
 pub use run::RunWish;
 
-/// Carries out an invocation.
+/// Runs a parsed command line.
 pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
     let Invocation { globals, command } = invocation;
     let printer = Printer::new(globals.json);

@@ -1,31 +1,31 @@
-//! How a run of the program ends: the exit codes, and the failure that leads to one.
+//! Exit codes, and the failures that lead to them.
 
 use std::io;
 use std::process::ExitCode;
 
 use mimir_core::{Code, ToolError};
 
-/// How the program ends. Scripts rely on the numbers.
+/// Reason why the program exits. Scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what it was asked.
+    /// Success.
     Done,
     /// The tool, or a check of `doctor`, failed.
     Failed,
     /// The command line or the arguments are wrong.
     Usage,
-    /// A person, a rule or a missing grant said no.
+    /// Refused by a person, a rule or a missing grant.
     Refused,
-    /// A limit or the time ran out.
+    /// A limit or a timeout was reached.
     Limit,
-    /// Ctrl-C; 128 + SIGINT, as shells have it.
+    /// Interrupted by Ctrl-C; 128 + SIGINT, as in shells.
     Interrupted,
-    /// Asked to end; 128 + SIGTERM.
+    /// Terminated; 128 + SIGTERM.
     Terminated,
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// Exit code of the process.
     pub const fn number(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -63,24 +63,24 @@ impl From<Code> for Exit {
     }
 }
 
-/// Why a command could not do what it was asked.
+/// Error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// An error for the person, with how the program ends.
+    /// An error to print, with the exit code.
     #[error("{error}")]
     Told {
-        /// What to print.
+        /// The error to print.
         error: ToolError,
-        /// How to end.
+        /// The exit code.
         exit: Exit,
     },
-    /// Nothing can be printed any more: the reader of a pipe went away, or a disk is full.
+    /// Output is no longer possible: the reader of a pipe is gone, or a disk is full.
     #[error(transparent)]
     Print(#[from] io::Error),
 }
 
 impl Failure {
-    /// Wrong usage, in one sentence.
+    /// Creates a usage error from one sentence.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Told {
             error: ToolError::new(Code::InvalidInput, message),
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// The same error with another ending.
+    /// Replaces the exit code.
     pub fn ending(error: ToolError, exit: Exit) -> Self {
         Self::Told { error, exit }
     }
@@ -105,18 +105,4 @@ impl From<ToolError> for Failure {
         let exit = error.code.into();
         Self::Told { error, exit }
     }
-}
-
-/// A file operation that failed, as an error that names the file.
-pub fn file_error(doing: &str, path: &std::path::Path, error: &io::Error) -> ToolError {
-    let code = match error.kind() {
-        io::ErrorKind::NotFound => Code::FileNotFound,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Code::PermissionDenied
-        }
-        io::ErrorKind::AlreadyExists => Code::AlreadyExists,
-        _ => Code::ExecutionError,
-    };
-    let place = mimir_core::text::visible(&path.display().to_string());
-    ToolError::new(code, format!("cannot {doing} {place}: {error}"))
 }

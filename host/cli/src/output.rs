@@ -1,7 +1,7 @@
-//! Printing: the result goes to stdout as text or JSON, everything else to stderr. What is printed
-//! where is decided here; each kind of result has a file below.
+//! Printing: the result goes to stdout as text or JSON, everything else to stderr. This module decides which stream a
+//! text goes to; each kind of result has a submodule.
 //!
-//! Never here: finding out what to print.
+//! Out of scope: computing results.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -25,40 +25,40 @@ pub mod server;
 pub mod tools;
 pub mod undo;
 
-/// Something that matters more than its surroundings.
+/// Style of important text.
 pub const STRONG: Style = Style::new().bold();
-/// Something that matters less.
+/// Style of less important text.
 pub const FAINT: Style = Style::new().dimmed();
-/// Good.
+/// Style of success.
 pub const GOOD: Style = AnsiColor::Green.on_default();
-/// Look here.
+/// Style of warnings.
 pub const WARN: Style = AnsiColor::Yellow.on_default();
-/// Bad.
+/// Style of failure.
 pub const BAD: Style = AnsiColor::Red.on_default();
 
-/// Puts text into a style.
+/// Applies a style to a text.
 pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Where results go, and in which form.
+/// Printer of results, as text or JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer {
     json: bool,
 }
 
 impl Printer {
-    /// A printer of JSON, or of text.
+    /// Creates a printer of JSON, or of text.
     pub fn new(json: bool) -> Self {
         Self { json }
     }
 
-    /// Whether it prints JSON.
+    /// Returns true if it prints JSON.
     pub fn is_json(self) -> bool {
         self.json
     }
 
-    /// Prints a result: `value` as JSON, or what `text` writes.
+    /// Prints a result: `value` as JSON, or the text that `text` writes.
     pub fn result<T: Serialize>(
         self,
         value: &T,
@@ -74,7 +74,7 @@ impl Printer {
             out.flush()?;
             return Ok(());
         }
-        // In one piece: stdout by itself writes line by line, and a thousand tools are a thousand lines.
+        // Buffered, because stdout by itself flushes each line, and a thousand tools are a thousand lines.
         let choice = anstream::AutoStream::choice(&stdout);
         let mut out = anstream::AutoStream::new(Vec::new(), choice);
         text(&mut out)?;
@@ -84,7 +84,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints a result that is JSON in any case.
+    /// Prints a result that is JSON in both modes.
     pub fn value<T: Serialize>(self, value: &T) -> Result<(), Failure> {
         let mut out = io::BufWriter::new(io::stdout().lock());
         serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
@@ -93,7 +93,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints why there is no result.
+    /// Prints the error of a failed command.
     pub fn failure(self, error: &ToolError) -> Result<(), Failure> {
         if self.json {
             let mut told = json!({ "ok": false, "error": error });
@@ -106,18 +106,46 @@ impl Printer {
     }
 }
 
-/// A line on stderr, for the person. A stderr that is gone harms nothing.
+/// Prints a line for the person on stderr. Write errors are ignored.
 pub fn note(line: impl std::fmt::Display) {
-    // In one piece: a line is written whole, or not at all.
+    // One write call, so that lines of several threads do not mix.
     let _ = aside::Aside.write_all(format!("{line}\n").as_bytes());
 }
 
-/// A warning on stderr.
+/// Prints a warning on stderr.
 pub fn warn(line: impl std::fmt::Display) {
     note(format_args!("{} {line}", styled(WARN, "warning:")));
 }
 
-/// How many columns the terminal behind stdout has; none if there is no terminal.
+/// Shows messages and progress of the library on stderr.
+pub struct TerminalInterface;
+
+impl mimir::interface::Interface for TerminalInterface {
+    fn note(&self, line: &str) {
+        note(line);
+    }
+
+    fn warn(&self, line: &str) {
+        warn(line);
+    }
+
+    fn compile_handler(&self) -> Option<mimir::interface::CompileHandler> {
+        crate::terminal::show_compiling()
+    }
+
+    /// Starts this program as a compiler process.
+    fn compiler(&self) -> std::sync::Arc<dyn mimir_wasm::Compiler> {
+        // Keeps the allocator from committing memory early, because reserved memory would count against the limit.
+        let child = mimir_wasm::ChildCompiler::this_program();
+        std::sync::Arc::new(child.variable("MIMALLOC_ARENA_EAGER_COMMIT", "0"))
+    }
+
+    fn progress(&self, doing: &str) -> Box<dyn mimir::interface::Progress> {
+        Box::new(crate::terminal::Progress::begin(doing))
+    }
+}
+
+/// Width of the terminal behind stdout in columns; `None` without a terminal.
 pub fn columns() -> Option<usize> {
     use std::io::IsTerminal;
     if !io::stdout().is_terminal() {
@@ -126,8 +154,8 @@ pub fn columns() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
-/// A line in parts of at most `room` columns, broken after a space where there is one. All of its characters are kept.
-/// Terminals disagree on how wide a character outside of ASCII is; two columns are the most.
+/// Splits a line into parts of at most `room` columns, after a space if there is one. All characters are preserved. A
+/// character outside of ASCII counts as two columns, because terminals disagree on its width.
 pub fn wrapped(line: &str, room: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = String::new();
@@ -156,8 +184,8 @@ fn wide(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }
 
-/// A line that may be longer than the terminal: broken between words, with further lines indented by `indent` columns.
-/// It is not broken without a terminal.
+/// Wraps a line at the terminal width between words, and indents continuation lines by `indent` columns. Without a
+/// terminal the line is returned unchanged.
 pub fn indented(line: &str, indent: usize) -> String {
     let room = columns().map_or(usize::MAX, |all| all.saturating_sub(indent).max(20));
     let parts = wrapped(line, room);
@@ -165,7 +193,7 @@ pub fn indented(line: &str, indent: usize) -> String {
     parts.join(&format!("\n{:indent$}", ""))
 }
 
-/// The first line of a text, cut to `width` columns where there is a width.
+/// First line of a text, cut to `width` columns if a width is given.
 pub fn first_line(text: &str, width: Option<usize>) -> String {
     let line = mimir_core::text::visible(text.trim().lines().next().unwrap_or_default());
     match width {

@@ -1,9 +1,9 @@
-//! `mimir tools` on a terminal: the tools on a screen, to look through, to switch on and off, and to read about.
+//! `mimir tools` on a terminal: a screen to browse tools, switch them on and off, and read about them.
 //!
-//! It shows what counts now: a tool that comes or goes, or a config that somebody changes, is seen while it runs.
-//! What it switches, it switches like `mimir tools enable`.
+//! It follows changes of tools and config files while it is open. Switching a tool is the same as `mimir tools
+//! enable`.
 //!
-//! Never here: what a tool costs, whether it may be switched, what is said about it. `tools` knows.
+//! Out of scope: costs, policy and descriptions, which are in `tools`.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use ratatui::crossterm::event::Event;
 use crate::args::Globals;
 use crate::commands::call::interrupted;
 use crate::exit::{Exit, Failure};
-use crate::live::{Live, News};
 use crate::output::aside;
-use crate::setup::Setup;
+use mimir::live::{Live, News};
+use mimir::setup::Setup;
 
 mod draw;
 mod keys;
@@ -25,15 +25,15 @@ use keys::Wish;
 use list::Shelf;
 use screen::Screen;
 
-/// How often files are looked at.
+/// Interval for checking files.
 const EVERY: Duration = Duration::from_millis(400);
 
-/// Shows the tools until the person leaves.
+/// Shows the tool browser until the person quits.
 pub async fn run(globals: &Globals, setup: Setup) -> Result<Exit, Failure> {
     let costs = crate::tools::Costs::open(&setup.places);
     let mut live = Live::new(setup).await?;
     let mut shelf = Shelf::new(live.world(), costs);
-    // What would be written across the screen is written after it.
+    // Output to stderr would corrupt the screen, so it is printed afterwards.
     let held = aside::hold();
     let mut screen = Screen::open()?;
     let ended = show(globals, &mut live, &mut screen, &mut shelf).await;
@@ -54,9 +54,9 @@ async fn show(
     let mut typed = Screen::events();
     let (send, mut news) = tokio::sync::mpsc::unbounded_channel();
     let mut follow = std::pin::pin!(live.follow(EVERY, move |_, what| {
-        // Nobody listens any more only when this is dropped, too.
+        // The input channel closes only when this is dropped, too.
         let _ = send.send(what);
-        Ok(())
+        Ok::<(), Failure>(())
     }));
     let mut stop = std::pin::pin!(interrupted());
     loop {
@@ -76,7 +76,7 @@ async fn show(
                     Wish::Switch => shelf.switch(globals),
                     Wish::Read => shelf.read(globals),
                 },
-                // The size has changed, or something that means nothing here.
+                // A resize, or an event without meaning here.
                 Some(_) => {}
                 // The terminal is gone.
                 None => return Ok(Exit::Terminated),

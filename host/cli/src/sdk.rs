@@ -1,8 +1,8 @@
-//! The Rust SDK as it is in this binary, laid out in the user's cache so that plugins can be built
-//! against it. It is on no registry, and this one fits this host exactly.
+//! The Rust SDK embedded in this binary, written to the user's cache so that plugins can be built against it. It is
+//! not on crates.io, and this copy matches the host exactly.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{Links, read_text};
@@ -10,51 +10,51 @@ use mimir_core::{Code, ToolError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::exit::file_error;
+use mimir::file_error::{file_error, write_atomically};
 
 mod files {
     include!(concat!(env!("OUT_DIR"), "/sdk_files.rs"));
 }
 
-/// What plugins are compiled for.
+/// Compilation target of plugins.
 pub const TARGET: &str = "wasm32-wasip2";
 
-/// Where the crate is below a layout's root; the contract is beside it, where the crate expects it.
+/// Path of the crate below a layout's root; the WIT contract is placed where the crate expects it.
 const CRATE: &str = "sdk/rust";
 
-/// A longer `.cargo/config.toml` is none.
+/// Size limit of `.cargo/config.toml`.
 const CONFIG_LONGEST: u64 = 1 << 20;
 
-/// Where the SDK is on this machine.
+/// Location of the SDK on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The crate.
+    /// Folder of the crate.
     pub package: PathBuf,
 }
 
-/// Lays the SDK out below the cache folder, unless it is there already.
+/// Writes the SDK below the cache folder, unless it is there already.
 pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
     let Some(cache) = cache else {
-        let message = "there is no cache folder to put the SDK into; set MIMIR_CACHE_DIR to a folder of yours";
+        let message = "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one";
         return Err(ToolError::new(Code::Unavailable, message));
     };
     let root = cache.join("sdk").join(version());
     make_private(cache).map_err(|e| file_error("make", cache, &e))?;
     for (name, content) in files::FILES {
         let path = root.join(name);
-        // A layout that was broken off, or changed since, is mended.
+        // Repairs a layout that is incomplete or was modified.
         if fs::read(&path).is_ok_and(|there| there == *content) {
             continue;
         }
-        put(&path, content).map_err(|e| file_error("write", &path, &e))?;
+        write_atomically(&path, content).map_err(|e| file_error("write", &path, &e))?;
     }
     Ok(Layout {
         package: root.join(CRATE),
     })
 }
 
-/// Writes the plugin's `.cargo/config.toml`, which holds for this machine only. A config that somebody
-/// else wrote there stays as it is. With it cargo alone, and with it an editor, can check and test the plugin.
+/// Writes the plugin's `.cargo/config.toml`, which is valid on this machine only, so that cargo and editors can check
+/// and test the plugin. An existing config without mimir's mark is left alone.
 pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
@@ -68,13 +68,13 @@ pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
         let message = "the cache folder's path is not Unicode, which Cargo cannot read; set MIMIR_CACHE_DIR to another one";
         return Err(ToolError::new(Code::InvalidPath, message));
     };
-    // A JSON string is a TOML string.
+    // A JSON string is also a valid TOML string.
     let sdk = Value::from(sdk);
     let text = format!("{MARK}\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n");
-    put(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
+    write_atomically(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
 }
 
-/// Names the content: another SDK is another folder.
+/// Hash of the content, so that each SDK version has its own folder.
 fn version() -> String {
     let mut hash = Sha256::new();
     for (name, content) in files::FILES {
@@ -90,26 +90,7 @@ fn version() -> String {
         .collect()
 }
 
-/// A file that is there whole or not at all.
-pub fn put(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".mimir-")
-        .suffix(".tmp")
-        .tempfile_in(folder)?;
-    file.write_all(content)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file()
-            .set_permissions(fs::Permissions::from_mode(0o644))?;
-    }
-    file.persist(path)?;
-    Ok(())
-}
-
-/// The cache holds code that will run: nobody else may write there.
+/// Makes the cache folder private: it holds code that will run, so no other user may write there.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! What a server needs of the process it is.
+//! Process-level support of `mimir serve`.
 
 mod figures;
 mod listener;

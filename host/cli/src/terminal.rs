@@ -1,5 +1,5 @@
-//! The person at the terminal: asking for approval, and showing what happens while it happens.
-//! All of it on stderr.
+//! Interaction with the person at the terminal: approval questions, and progress of running calls. Everything goes to
+//! stderr.
 
 mod approver;
 mod card;
@@ -17,12 +17,12 @@ pub use watcher::Watcher;
 
 use std::io::IsTerminal;
 
-/// Whether a person can be asked: stdin to answer on and stderr to ask on are terminals.
+/// Returns true if a person can be asked: both stdin (the answer) and stderr (the question) are terminals.
 pub fn has_person() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks the person at the terminal a question that can be answered with yes. Without one the answer is no.
+/// Asks a yes/no question on the terminal. Without a terminal, the answer is no.
 pub fn confirm(question: &str) -> std::io::Result<bool> {
     use std::io::Write as _;
     if !has_person() {
@@ -36,7 +36,7 @@ pub fn confirm(question: &str) -> std::io::Result<bool> {
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Asks the person at the terminal and returns the answer in lower case; `None` without a terminal.
+/// Asks on the terminal and returns the answer in lower case; `None` without a terminal.
 pub fn answer(question: &str) -> std::io::Result<String> {
     use std::io::Write as _;
     if !has_person() {
@@ -58,7 +58,7 @@ pub fn paged(lines: &[String]) -> std::io::Result<()> {
         let plain = anstream::adapter::strip_str(line).to_string();
         let taken = plain.chars().count().div_ceil(width).max(1);
         if waits && used + taken > rows {
-            // An `s` shows the rest at once.
+            // `s` shows the rest at once.
             waits = answer("-- Enter shows more, s all of it --")? != "s";
             used = 0;
         }
@@ -68,7 +68,7 @@ pub fn paged(lines: &[String]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A line that the person typed, with its end; nothing when the terminal has closed.
+/// Reads a typed line, with its line end; empty once the terminal has closed.
 fn read_line() -> std::io::Result<Option<String>> {
     use std::io::BufRead as _;
     let mut line = String::new();
@@ -76,7 +76,7 @@ fn read_line() -> std::io::Result<Option<String>> {
     Ok((length > 0).then_some(line))
 }
 
-/// A line that is typed without being shown.
+/// Reads a line without echoing it.
 pub fn unseen(prompt: &str) -> std::io::Result<String> {
     use std::io::Write as _;
     let mut to = anstream::stderr();
@@ -92,7 +92,7 @@ pub fn unseen(prompt: &str) -> std::io::Result<String> {
     Ok(line)
 }
 
-/// A terminal that shows nothing of what is typed, until this is dropped.
+/// Disables echo on the terminal until it is dropped.
 struct Hidden {
     #[cfg(unix)]
     before: rustix::termios::Termios,
@@ -113,7 +113,7 @@ impl Hidden {
     fn new() -> std::io::Result<Self> {
         Err(std::io::Error::new(
             std::io::ErrorKind::Unsupported,
-            "a value cannot be typed unseen here; give it on stdin",
+            "this platform cannot hide typed input: pass the value on stdin",
         ))
     }
 }
@@ -128,16 +128,16 @@ impl Drop for Hidden {
     }
 }
 
-/// Columns to use where the terminal does not tell.
+/// Width in columns if the terminal does not report one.
 const USUAL_WIDTH: usize = 80;
 
-/// How many columns the terminal has.
+/// Width of the terminal in columns.
 fn width() -> usize {
     terminal_size::terminal_size_of(std::io::stderr())
         .map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0))
 }
 
-/// How many rows the terminal has.
+/// Height of the terminal in rows.
 fn height() -> usize {
     terminal_size::terminal_size_of(std::io::stderr())
         .map_or(24, |(_, height)| usize::from(height.0))

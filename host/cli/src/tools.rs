@@ -1,8 +1,7 @@
-//! What `mimir tools` and `/tools` in a chat find out and do: one list, one switch, one count.
+//! Implements `mimir tools` and `/tools` in a chat, both through [`run`]. Everything here returns data;
+//! `output::tools` prints it.
 //!
-//! Everything here gives data; `output::tools` prints it. Both faces come through [`run`].
-//!
-//! Never here: printing, and rules. Whether a tool may be called is for the policy to say.
+//! Out of scope: printing, and policy decisions about calls.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::args::{Format, ToolsWish};
 use crate::exit::{Exit, Failure};
 use crate::output::tools::{self as printed, Face};
 use crate::output::{Printer, info, warn};
-use crate::setup::Setup;
+use mimir::setup::Setup;
 
 mod advice;
 mod costs;
@@ -35,8 +34,8 @@ pub use spending::Spending;
 pub use switch::{Switched, disable, enable};
 pub use usage::{PastCall, Usage};
 
-/// Does what is asked for and prints what came of it. `world` is what counts now; a tool that is switched counts the
-/// next time it is read.
+/// Runs a command and prints its result. `world` is the current state; switching a tool takes effect the next time
+/// that state is loaded.
 pub fn run(
     setup: &Setup,
     world: &World,
@@ -81,22 +80,22 @@ pub fn run(
     Ok(Exit::Done)
 }
 
-/// What is known about a tool beside what it says of itself.
+/// Facts about a tool that are not in its definition.
 pub struct Beside {
-    /// What it costs in the format of each kind of client.
+    /// Token cost in the format of each kind of client.
     pub costs: [(Format, Cost); Format::ALL.len()],
     /// Its last calls.
     pub calls: Vec<PastCall>,
-    /// What its plugin keeps between calls, if it keeps something.
+    /// Data that its plugin stores between calls, if any.
     pub kept: Option<Kept>,
 }
 
-/// What a plugin keeps between calls.
+/// Data that a plugin stores between calls.
 #[derive(Serialize)]
 pub struct Kept {
-    /// Where, from the root of the workspace.
+    /// Folder, relative to the workspace.
     pub folder: String,
-    /// How much.
+    /// Size of the data.
     #[serde(flatten)]
     pub size: Size,
 }
@@ -112,7 +111,7 @@ impl Beside {
 }
 
 impl Kept {
-    /// What the tools at this place keep. What cannot be looked at is told by the call that wants it.
+    /// Returns the data stored by the tools of this plugin. Errors are left to the call that needs the data.
     pub fn at(setup: &Setup, location: &str) -> Option<Self> {
         let root = setup.workspace.root();
         let values = Values::of(root, location);
@@ -126,7 +125,7 @@ impl Kept {
     }
 }
 
-/// Everything about a tool, in lines.
+/// Describes a tool in full, in lines.
 pub fn page(
     setup: &Setup,
     world: &World,
@@ -150,7 +149,7 @@ fn list(
     printed::list(printer, face, &List::of(world, costs, format))
 }
 
-/// The last calls of a tool. A record that cannot be read is told, and hides nothing else.
+/// Returns the last calls of a tool. An unreadable audit log causes a warning, not an error.
 fn last_calls(setup: &Setup, tool: &Tool) -> Vec<PastCall> {
     let calls = usage::last_calls(&setup.workspace, tool);
     calls.unwrap_or_else(|failure| {
@@ -163,13 +162,13 @@ fn price(setup: &Setup) -> f64 {
     setup.settings.config.tools.token_price
 }
 
-/// The tools that models see.
+/// Tools that are visible to models.
 fn listed(world: &World) -> impl Iterator<Item = &Arc<Tool>> {
     let tools = world.registry.tools().iter();
     tools.filter(|tool| world.policy.is_listed(tool))
 }
 
-/// A rule of somebody's that stands in the way.
+/// Finds a rule that blocks the tool.
 fn refused(message: String) -> Failure {
     ToolError::new(Code::PolicyDenied, message).into()
 }

@@ -1,4 +1,4 @@
-//! The port to a person: what is shown, what can be answered, and what of it is remembered.
+//! The port to a person: the card to show, the possible answers, and the stored approvals.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,18 +26,18 @@ pub(crate) use desk::Desk;
 pub(crate) use lease::{Question, covering, covering_commands, timestamp};
 pub(crate) use pattern::is_asked_each_time;
 
-/// Everything that a person needs in order to answer. All text is safe to print.
+/// The information that a person needs to answer. All text is safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Card {
-    /// What exactly is asked about: the tool, its digest and the arguments.
+    /// Identifies the question: the tool, its digest and the arguments.
     pub fingerprint: Fingerprint,
     /// The tool's canonical name.
     pub tool: String,
-    /// The tools in the middle of whose calls this one was made, the outermost first: `outer → inner`.
+    /// The tools whose nested call this is, the outermost first: `outer → inner`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
-    /// Where it comes from.
+    /// The source of the tool.
     pub source: Source,
     /// The file, or `built-in`.
     pub location: String,
@@ -45,72 +45,72 @@ pub struct Card {
     pub digest: String,
     /// The exact arguments as indented JSON.
     pub arguments: String,
-    /// One line: what will happen.
+    /// One line: the effect of the call.
     pub summary: String,
-    /// How bad it could be.
+    /// The possible damage.
     pub risk: Risk,
-    /// What could go wrong.
+    /// The possible consequences.
     pub risks: Vec<String>,
     /// Needs that this answer would grant for this call, one line each.
     pub grants: Vec<String>,
-    /// What has changed since a person granted the plugin, one line each. While there is something, nobody but a
-    /// person who has seen it can say yes.
+    /// Changes since a person granted the plugin, one line each. If there are any, only a person who has seen them can
+    /// approve.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// If a grant is missing: what follows from the plugin's imports, each the end of a sentence about it.
+    /// If a grant is missing: conclusions from the plugin's imports, each the end of a sentence about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<String>,
-    /// Why the person is asked.
+    /// The reasons of the question.
     pub reasons: Vec<Reason>,
-    /// What the answer "always" would cover, in words; nothing more is ever stored. Nothing if each call is a
-    /// question of its own: then neither "always" nor "this session" can be answered.
+    /// The coverage of the answer "always", in words; nothing more is ever stored. `None` if each call is asked about
+    /// separately: then neither "always" nor "this session" is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub always: Option<Always>,
-    /// The lines that let such a call without asking, where what it sends is all that is asked about.
+    /// The settings lines that allow such a call without a question, if only the data sent is in question.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub way_out: Vec<String>,
-    /// Whether its arguments can be edited. What a call does in its middle is as it is, or is not done.
+    /// True if the arguments can be edited. An effect of a call cannot: it is approved as it is, or not done.
     pub editable: bool,
 }
 
-/// What the answer "always" covers.
+/// The coverage of the answer "always".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Always {
     /// In one line.
     pub text: String,
-    /// If it is a grant to a plugin: what each of its tools gets, one line each.
+    /// For a grant to a plugin: the rights of each of its tools, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// If it is a grant: what it leaves out, as an earlier one did.
+    /// For a grant: the needs that it withholds, as the previous one did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
 }
 
-/// What a person answers.
+/// A person's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Yes, this once.
     Once,
-    /// Yes, said before anybody knew what would be asked. It is no answer to what has changed since a grant.
+    /// Yes, given in advance, before the question was known. It does not cover changes since a grant.
     Beforehand,
-    /// Yes, and to all that the card's "always" covers until the session ends.
+    /// Yes, also to everything that the card's "always" covers, until the session ends.
     Session,
-    /// Yes, and to all that the card's "always" covers until it is revoked or has expired.
+    /// Yes, also to everything that the card's "always" covers, until it is revoked or expires.
     Always,
-    /// With these arguments instead; they are judged like any others.
+    /// Yes, with these arguments instead, which are checked like any others.
     Edit(Value),
     /// No.
     No,
-    /// Nobody is there to answer.
+    /// No person is there to answer.
     Nobody {
-        /// How someone could: one sentence, for the person only.
+        /// How to provide one: one sentence, for the person only.
         way_out: String,
     },
 }
 
 impl Answer {
-    /// The word for the record.
+    /// The spelling in the audit log.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Answer::Once => "once",
@@ -124,12 +124,12 @@ impl Answer {
     }
 }
 
-/// Asks a person over a channel that no model can speak on.
+/// Asks a person over a channel that no model has access to.
 pub trait Approver: Send + Sync {
     /// Shows the card and waits for the answer.
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer>;
 
-    /// Whether a call that asks here cannot wait for the answer to another one's card.
+    /// Returns true if a call must not wait for the answer to another call's card.
     fn apart(&self) -> bool {
         false
     }

@@ -13,14 +13,13 @@ use crate::tool::Risk;
 /// A future on the heap, so that ports can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Runs calls that were approved. There is no other way in: only the approve stage makes an
-/// [`Approved`].
+/// Runs approved calls. There is no other way in: only the approve stage makes an [`Approved`].
 pub trait Backend: Send + Sync {
     /// Runs the call. Dropping the future stops it at once and frees what it holds.
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw>;
 
-    /// Asks the tool to judge this call, if it has an assessor. Runs with read-only files, no
-    /// network and no commands.
+    /// Asks the tool to assess this call, if it has an assessor, which runs with read-only files, without network and
+    /// commands.
     fn assess<'a>(
         &'a self,
         call: &'a Checked,
@@ -29,74 +28,74 @@ pub trait Backend: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Where a path among the arguments of a call leads, if links are followed as far as there is something: a
-    /// rule about one name of a file must not be passed by under another. Asked only where a rule is about paths.
+    /// Resolves a path among the arguments of a call, following links as far as it exists, so that a rule about one
+    /// name of a file is not bypassed under another. Called only if a rule matches paths.
     fn real_path(&self, path: &str) -> RealPath {
         let _ = path;
         RealPath::AsWritten
     }
 
-    /// Names what is in a file of the workspace, by a path from its root: the same as long as that is the same, also if
-    /// there is no such file. Nothing if it cannot be known. Asked only where an answer is bound to it.
+    /// Identifies the content of a workspace file by a path from the root: equal ids mean equal content, also for a
+    /// missing file. `None` if it cannot be determined. Called only if an approval is bound to the content.
     fn content(&self, path: &str) -> Option<String> {
         let _ = path;
         None
     }
 
-    /// Reads a text file of the workspace, by a path from its root, unless one of the rules hides it. Nothing if it is not
-    /// there or no text. Asked only to put masked values back that a call writes to the file.
+    /// Reads a text file of the workspace by a path from its root, unless one of the rules hides it. `None` if it is
+    /// missing or not text. Called only to restore masked values that a call writes to the file.
     fn text(&self, path: &str, rules: &PathRules) -> Option<String> {
         let _ = (path, rules);
         None
     }
 }
 
-/// Where a path leads.
+/// The result of resolving a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RealPath {
-    /// There is no link on the way.
+    /// No link on the path.
     AsWritten,
-    /// To this path below the workspace root, without `.` and `..`.
+    /// Resolves to this path below the workspace root, without `.` and `..`.
     Other(String),
-    /// Out of the workspace, or nowhere.
+    /// Leads outside the workspace, or cannot be resolved.
     Outside,
 }
 
-/// What a tool says about one call of itself.
+/// A tool's assessment of one of its own calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
-    /// What it would do with the call.
+    /// The decision that the tool suggests.
     pub approval: Decision,
     /// How bad this call could be.
     pub risk: Risk,
-    /// One line for the person who is asked.
+    /// One line for the person who approves.
     pub summary: String,
-    /// What could go wrong.
+    /// The possible consequences.
     pub risks: Vec<String>,
 }
 
-/// What a backend hands back: unbounded in nothing, but neither sanitised nor labelled.
+/// The result of a backend: within the limits, but neither sanitised nor labelled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Raw {
     /// The result or the failure.
     pub result: Result<Output, ToolError>,
-    /// What it used.
+    /// The resources used.
     pub usage: Usage,
-    /// Whether the backend cut the result already.
+    /// True if the backend has already truncated the result.
     pub truncated: bool,
 }
 
-/// What a run used, as far as its backend meters.
+/// Resources used by a run, as far as its backend meters them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Units of fuel.
     pub fuel: Option<u64>,
-    /// Most bytes of linear memory held at once.
+    /// Peak linear memory in bytes.
     pub peak_memory: Option<u64>,
 }
 
 impl Raw {
-    /// A failure that used nothing.
+    /// A failure without any usage.
     pub fn failed(error: ToolError) -> Self {
         Self {
             result: Err(error),

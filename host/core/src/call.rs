@@ -1,4 +1,4 @@
-//! A call as it comes in, before anybody has judged it.
+//! A call as a front-end hands it in, before any policy check.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,19 +16,19 @@ use crate::pipeline::Floor;
 use crate::tool::{Tool, ToolName};
 use crate::wish::Client;
 
-/// Names one call. Sorts by time, and is unique on a machine.
+/// The id of a call. Ids sort by time and are unique on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Room for the time, a process and a few million calls.
+    /// Capacity for the time, a process id and a few million calls.
     const USUAL: usize = 32;
 
-    /// The id of a call that comes in at `now`.
+    /// The id of a call that arrives at `now`.
     pub fn new(now: SystemTime) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let millis = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis());
-        // Asking the system every time would cost as much as all the rest.
+        // Asking the system for the id on every call would cost as much as all the rest.
         static PROCESS: LazyLock<u32> = LazyLock::new(std::process::id);
         let process = *PROCESS;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl RequestId {
         Self(id)
     }
 
-    /// Whether a text could be one.
+    /// Returns true if a text is a valid request id.
     pub fn is_one(text: &str) -> bool {
         let hex = |part: &str, least| {
             (least..=16).contains(&part.len())
@@ -68,7 +68,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Adds a number in hex, with zeros up to `least` digits. Formatting takes longer, and each call has a name.
+/// Appends a number in hex, zero-padded to `least` digits. `format!` is slower, and every call needs an id.
 fn push_hex(text: &mut String, number: u64, least: u32) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut hex = [0; 16];
@@ -77,20 +77,20 @@ fn push_hex(text: &mut String, number: u64, least: u32) {
     }
     let needed = (u64::BITS - number.leading_zeros()).div_ceil(4).max(least);
     let hex = &hex[hex.len() - needed as usize..];
-    // They are ASCII.
+    // All bytes are ASCII.
     text.push_str(std::str::from_utf8(hex).unwrap_or_default());
 }
 
-/// Who calls, and from where. Nothing here is secret: the tool sees it.
+/// The origin of a call. Nothing here is secret: the tool sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallContext {
     /// This call.
     pub request_id: RequestId,
     /// The session that it belongs to.
     pub session_id: String,
-    /// The conversation, where the front-end has one.
+    /// The conversation, if the front-end has one.
     pub conversation_id: Option<String>,
-    /// The user, where the front-end knows one.
+    /// The user, if the front-end knows one.
     pub user: Option<String>,
 }
 
@@ -99,57 +99,57 @@ pub struct CallContext {
 pub struct Progress {
     /// How much is done, in the tool's own unit.
     pub done: u64,
-    /// Of how much.
+    /// The total, if known.
     pub total: Option<u64>,
     /// One line for a person.
     pub message: Option<String>,
 }
 
-/// What a tool says while it runs: progress and log lines, bounded and free of control characters.
+/// Receives the progress and the log lines of a running tool, bounded and free of control characters.
 pub trait Observer: Send + Sync {
     /// The tool reports progress.
     fn progress(&self, progress: Progress);
     /// The tool logs a line, or writes one to stdout or stderr.
     fn log(&self, line: LogLine);
-    /// Who is asked about this call and what it does, instead of whom the pipeline asks: the person whose client
+    /// The approver to ask about this call and its effects, in place of the pipeline's own: the person whose client
     /// made it.
     fn person(&self) -> Option<&dyn Approver> {
         None
     }
-    /// The W3C trace context of the request that made this call (`traceparent`), for the record.
+    /// The W3C trace context of the request that made this call (`traceparent`), for the audit log.
     fn trace(&self) -> Option<&str> {
         None
     }
-    /// The client that made this call, where a server behind the tool may want something of it.
+    /// The client that made this call, for servers behind the tool that send it requests.
     fn client(&self) -> Option<&dyn Client> {
         None
     }
 }
 
-/// How much a log line matters.
+/// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// For the tool's author.
     Debug,
-    /// For anyone who follows along.
+    /// For anyone who follows the run.
     Info,
-    /// Something is not as it should be.
+    /// A possible problem.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
 /// One line that a tool logged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LogLine {
-    /// How much it matters.
+    /// The level.
     pub level: LogLevel,
     /// The text, without its line end.
     pub text: String,
 }
 
-/// An observer who looks away.
+/// An observer that ignores everything.
 pub struct Unobserved;
 
 impl Observer for Unobserved {
@@ -164,16 +164,16 @@ pub struct Call {
     pub tool: String,
     /// The arguments, a JSON object.
     pub arguments: Value,
-    /// Who calls.
+    /// The origin of the call.
     pub context: CallContext,
-    /// Who watches.
+    /// Receives progress and log lines.
     pub observer: Arc<dyn Observer>,
-    /// The call in the middle of which this one was made.
+    /// The call that made this one, for nested calls.
     pub parent: Option<Parent>,
 }
 
 impl Call {
-    /// A call from outside, watched by nobody.
+    /// A top-level call without an observer.
     pub fn new(tool: impl Into<String>, arguments: Value, context: CallContext) -> Self {
         Self {
             tool: tool.into(),
@@ -184,24 +184,24 @@ impl Call {
         }
     }
 
-    /// How many calls this one is nested in.
+    /// The nesting depth: 0 for a top-level call.
     pub fn depth(&self) -> u32 {
         self.parent.as_ref().map_or(0, |parent| parent.depth + 1)
     }
 }
 
-/// A tool that calls another one: the name, and the build that has it.
+/// A tool that calls another one: its name and build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caller {
     /// The tool's canonical name.
     pub tool: ToolName,
-    /// sha256 of what runs it.
+    /// sha256 of the component or program that runs it.
     pub digest: String,
 }
 
 impl Caller {
-    /// This tool as a caller.
+    /// This tool as a calling tool.
     pub fn of(tool: &Tool) -> Self {
         Self {
             tool: tool.name().clone(),
@@ -210,29 +210,29 @@ impl Caller {
     }
 }
 
-/// What a nested call inherits from the call around it.
+/// The context that a nested call inherits from the call that made it.
 #[derive(Clone)]
 pub struct Parent {
     /// The calling tool.
     pub tool: ToolName,
-    /// It and the tools in the middle of whose calls it was called, the outermost first.
+    /// The calling tool and the tools that called it, the outermost first.
     pub callers: Vec<Caller>,
-    /// How deep the calling tool's own call was.
+    /// Nesting depth of the calling tool's own call.
     pub depth: u32,
-    /// The time that the outer call has; it stands still while a person is asked.
+    /// The deadline of the outer call; it is paused while an approval is pending.
     pub deadline: Deadline,
-    /// How long the outer call has been under way; it stands still just so.
+    /// The running time of the outer call; paused likewise.
     pub watch: Watch,
-    /// What the calling tool may not reach or change; the nested call may not either.
+    /// The path rules of the calling tool, which bind the nested call, too.
     pub paths: PathRules,
-    /// What the nested calls have brought in; the calling tool's result is no better than that.
+    /// The taint of the results of nested calls; the calling tool's result is labelled at least as untrusted.
     pub floor: Arc<Floor>,
 }
 
 impl Parent {
-    /// A call in the middle of the calling tool's own has ended: what it has read, that one has.
+    /// Records that a nested call has ended: the calling tool has read its result.
     pub fn has_read(&self, outcome: &Outcome) {
-        self.floor.note(outcome.label());
+        self.floor.note_outcome(outcome);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Time as a port, and the deadline of a call, which stands still while a person thinks.
+//! Time as a port, and the deadline of a call, which is paused while an approval is pending.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::backend::BoxFuture;
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync {
     /// The date and time.
     fn now(&self) -> SystemTime;
-    /// A time that never goes back.
+    /// A monotonic time.
     fn instant(&self) -> Instant;
     /// Completes at `at`.
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
 }
 
-/// How much of the wall clock a call has left. Clones share one deadline.
+/// The time that a call has left. Clones share one deadline.
 #[derive(Clone)]
 pub struct Deadline {
     clock: Arc<dyn Clock>,
@@ -27,9 +27,9 @@ pub struct Deadline {
 }
 
 struct State {
-    /// When time runs out, if nobody pauses it again.
+    /// The expiry, unless the deadline is paused again.
     at: Instant,
-    /// How many people are being asked, and since when somebody is.
+    /// The number of pending pauses, and the begin of the first.
     pauses: u32,
     since: Instant,
 }
@@ -49,7 +49,7 @@ impl Deadline {
         }
     }
 
-    /// Stops this clock, and those of the calls around it, until the guard is dropped.
+    /// Pauses this deadline, and those of the outer calls, until the guard is dropped.
     pub fn pause(&self) -> Pause {
         let now = self.clock.instant();
         let mut chain = vec![];
@@ -67,22 +67,22 @@ impl Deadline {
         Pause(chain)
     }
 
-    /// Runs `work` until it is done or time runs out. It stays where the caller has pinned it: the futures of
-    /// calls are large, and one that is taken is moved again and again.
+    /// Runs `work` until it is done or time runs out. The caller pins it in place: the futures of calls are large, and
+    /// one taken by value is moved again and again.
     pub async fn bound<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, Elapsed> {
         let mut timer: Option<(Instant, BoxFuture<'static, ()>)> = None;
         std::future::poll_fn(move |cx: &mut Context<'_>| {
-            // The work first: a result that is ready is never thrown away for being late.
+            // The work is polled first: a result that is ready is never discarded for being late.
             if let Poll::Ready(output) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(output));
             }
             loop {
-                // While a person is asked, look again a limit later; the pause moves `at` when it ends.
+                // While an approval is pending, check again one limit later; the pause moves `at` when it ends.
                 let now = self.clock.instant();
                 let at = self.lock().due(now);
                 if at <= now {
-                    // Once more: work that watches the same deadline sees now that it is over, and can
-                    // say what it has used.
+                    // Polled once more: work that watches the same deadline sees that it is over and can report its
+                    // usage.
                     return match work.as_mut().poll(cx) {
                         Poll::Ready(output) => Poll::Ready(Ok(output)),
                         Poll::Pending => Poll::Ready(Err(Elapsed)),
@@ -106,37 +106,37 @@ impl Deadline {
     }
 }
 
-/// How long a call has been under way, without the time that people took. Clones share one.
+/// Measures the running time of a call without the time spent on approvals. Clones share one measurement.
 #[derive(Clone)]
 pub struct Watch(Deadline);
 
 impl Watch {
-    /// A watch that begins now, inside that of an outer call.
+    /// A stopwatch that starts now, nested in that of an outer call.
     pub fn new(clock: Arc<dyn Clock>, outer: Option<&Watch>) -> Self {
         let outer = outer.map(|watch| watch.0.clone());
         Self(Deadline::new(clock, Duration::ZERO, outer))
     }
 
-    /// Stops this watch, and those of the calls around it, until the guard is dropped.
+    /// Pauses this stopwatch, and those of the outer calls, until the guard is dropped.
     pub fn pause(&self) -> Pause {
         self.0.pause()
     }
 
-    /// The time so far.
+    /// The elapsed time.
     pub fn spent(&self) -> Duration {
         let now = self.0.clock.instant();
         let state = self.0.lock();
         let until = if state.pauses > 0 { state.since } else { now };
-        // Every pause has moved the beginning on by its length.
+        // Every pause has moved the start forward by its length.
         until.saturating_duration_since(state.at)
     }
 }
 
-/// How often a paused deadline is looked at again.
+/// The interval at which a paused deadline is checked.
 const PAUSED_LOOK: Duration = Duration::from_secs(1);
 
 impl State {
-    /// When time runs out, or a moment from now while it stands still.
+    /// The expiry, or the next check while the deadline is paused.
     fn due(&self, now: Instant) -> Instant {
         if self.pauses > 0 {
             (self.at + now.saturating_duration_since(self.since)).max(now + PAUSED_LOOK)
@@ -146,10 +146,10 @@ impl State {
     }
 }
 
-/// Time stands still while this lives.
+/// A guard that pauses deadlines until it is dropped.
 pub struct Pause(Vec<Stopped>);
 
-/// A deadline that stands still, and the clock that it goes by.
+/// A paused deadline and its clock.
 type Stopped = (Arc<dyn Clock>, Arc<Mutex<State>>);
 
 impl Drop for Pause {

@@ -1,7 +1,6 @@
-//! Code that comes as text: what is to run, what came of it, and the port to engines that run it in WebAssembly.
+//! Source code as text: the request to run it, the result, and the port to engines that run it in WebAssembly.
 //!
-//! Never here: the engines, and the sandboxes that an interpreter runs in. Which of them takes the code is the business
-//! of the tool `run_code`.
+//! Out of scope: the engines, and the sandboxes of interpreters. The tool `run_code` chooses between them.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ mod snippet;
 pub use snippet::{Request, Way};
 pub(crate) use snippet::{command_of, named_tools};
 
-/// A language that code is in.
+/// A language of source code.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -26,7 +25,7 @@ pub(crate) use snippet::{command_of, named_tools};
 pub enum Language {
     /// Python 3.
     Python,
-    /// What bash understands.
+    /// Bash.
     Bash,
     /// JavaScript.
     #[serde(alias = "js")]
@@ -47,50 +46,49 @@ impl Language {
     }
 }
 
-/// Code that is to run, with all that it is given.
+/// Source code to run, with its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The language that it is in.
+    /// The language.
     pub language: Language,
     /// The code.
     pub code: String,
-    /// What the code sees as the arguments of its program, without a name before them.
+    /// The arguments of the program, without a program name.
     pub arguments: Vec<String>,
-    /// Variables beside the few that every program gets.
+    /// Variables in addition to the few that every program gets.
     pub environment: Vec<(String, String)>,
-    /// What it reads from its standard input. The code is not in it.
+    /// The standard input, which does not contain the code.
     pub stdin: Vec<u8>,
-    /// Where it starts, relative to the workspace root, with `/` between components; the root itself where none is
-    /// named.
+    /// The working directory, relative to the workspace root, with `/` between components; the root itself if `None`.
     pub directory: Option<String>,
-    /// How long it may run; the call's own limit holds all the same.
+    /// The time limit, within the limit of the call.
     pub timeout: Duration,
-    /// The session that it runs in. Without one, nothing of it is there for the next.
+    /// The session that it runs in. Without one, no state is left for later code.
     pub session: Option<String>,
 }
 
-/// What came of code.
+/// The result of running code.
 #[derive(Debug)]
 pub struct Ran {
-    /// How it ended, and what it wrote. Code that fails has an exit code and is no error. What was stopped is one, and
-    /// has under `output` in its details what it had written by then.
+    /// The exit status and output. Code that fails has an exit code and is not an error. Code that was stopped is an
+    /// error, with the output so far under `output` in its details.
     pub result: Result<Finished, ToolError>,
-    /// What it used, as far as that is metered.
+    /// The resources used, as far as they are metered.
     pub usage: Usage,
-    /// The session that it ran in.
+    /// The session it ran in.
     pub session: Option<Session>,
 }
 
-/// Where code ran that finds what earlier code has made.
+/// A code session, in which code finds the state of earlier code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Session {
     /// Its name.
     pub name: String,
-    /// Whether it began with this call: nothing of earlier ones was there.
+    /// True if the session began with this call, without any earlier state.
     pub fresh: bool,
-    /// Whether it ended with this call: the next one begins anew.
+    /// True if the session ended with this call: the next one starts without state.
     pub ended: bool,
-    /// The names of all sessions of this client that are there now.
+    /// The names of all open sessions of this client.
     pub open: Vec<String>,
 }
 
@@ -104,22 +102,24 @@ impl From<ToolError> for Ran {
     }
 }
 
-/// Runs code in WebAssembly, in an instance that no other code has had.
+/// Runs code in WebAssembly, in an instance that no other code has used.
 ///
-/// The call has all that the code may reach and use up: its files and rules about paths, its limits and its time, its
-/// effects (commands, other tools) through the gates, and who watches, who is told each line of output as progress.
+/// The call carries all permissions and limits of the code: its files and path rules, its limits and deadline, its
+/// effects (commands, other tools) through the policy checks, and its observer, which receives each line of output as
+/// progress.
 pub trait Engine: Send + Sync {
-    /// The languages that it runs. This costs nothing.
+    /// The supported languages. This is cheap.
     fn languages(&self) -> &[Language];
 
-    /// What code of this language cannot do here and can with an interpreter of the machine: one sentence for a model.
+    /// The features that code of this language lacks here and has with an interpreter of the machine: one sentence for
+    /// a model.
     fn lacks(&self, language: Language) -> &'static str;
 
-    /// Runs code to its end or to its bounds. Dropping the future stops it.
+    /// Runs code to its end or to its limits. Dropping the future stops it.
     fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran>;
 }
 
-/// Runs nothing.
+/// An engine that supports no language.
 pub struct NoEngine;
 
 impl Engine for NoEngine {

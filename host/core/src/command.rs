@@ -1,4 +1,5 @@
-//! Native programs: what is to run, which commands that comes to, and the port to whatever runs it.
+//! Native programs: the request to run one, the simple commands it consists of, and the port to the shells and
+//! sandboxes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,7 +24,7 @@ pub(crate) use variables::is_harmless;
 pub use pattern::CommandPattern;
 pub use verdict::CommandVerdict;
 
-/// What is to run.
+/// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// An argument vector, the program first. No shell is involved.
@@ -32,96 +33,96 @@ pub enum Program {
     Script(String),
 }
 
-/// A command as a tool asks for it.
+/// A command as a tool requests it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What is to run.
+    /// The program.
     pub program: Program,
-    /// Where, relative to the workspace root, with `/` between components; the root itself where none is named.
+    /// The working directory, relative to the workspace root, with `/` between components; the root itself if `None`.
     pub directory: Option<String>,
-    /// Variables beside the few that every command gets.
+    /// Variables in addition to the few that every command gets.
     pub environment: Vec<(String, String)>,
-    /// What it reads from its standard input.
+    /// The standard input.
     pub stdin: Vec<u8>,
-    /// How long it may run; the call's own limit holds all the same.
+    /// The time limit, within the limit of the call.
     pub timeout: Option<Duration>,
-    /// In which of the sandboxes that the settings let.
+    /// The sandbox to use, among those that the settings permit.
     pub place: Place,
 }
 
-/// Where a command runs. What it may do is judged the same wherever that is.
+/// The environment that a command runs in. The policy checks do not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Place {
-    /// In the sandbox of commands.
+    /// The default sandbox of commands.
     #[default]
     Usual,
-    /// Likewise, but with the programs of this machine, which a container does not have.
+    /// The default sandbox, but with the programs of this machine, which a container does not have.
     Machine,
-    /// In a container of the image that the settings have for code of this language.
+    /// A container of the image that the settings name for code of this language.
     Container(Language),
 }
 
-/// A program as it was read: every simple command in it, wherever it stands.
+/// A parsed program: every simple command in it, at any depth.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
-    /// In the order of the text, those inside of substitutions, functions and wrappers such as `sudo` too. A wrapper
-    /// that does nothing by itself, such as `nice`, is left out.
+    /// In the order of the text, including those inside of substitutions, functions and wrappers such as `sudo`. A
+    /// wrapper without an effect of its own, such as `nice`, is left out.
     pub commands: Vec<Simple>,
-    /// What stands outside of any simple command and cannot be judged: in words for a person.
+    /// Parts outside of any simple command that cannot be analysed: descriptions for a person.
     pub unknown: Vec<String>,
 }
 
 /// One simple command: a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Simple {
-    /// The program and its arguments, quotes removed.
+    /// The program and its arguments, without quotes.
     pub words: Vec<Word>,
     /// `NAME=value` before the program, for this command alone.
     pub assignments: Vec<(String, Word)>,
-    /// Files that the shell opens for it.
+    /// Files that the shell opens for the command.
     pub redirections: Vec<Redirection>,
-    /// Where it stands in the text, in bytes.
+    /// The byte range in the text.
     pub span: Range<usize>,
-    /// What runs it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
+    /// The wrappers that run it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
     pub through: Vec<String>,
-    /// The command of the script, by its number, whose output it reads through a pipe.
+    /// Index of the command in the script whose output this one reads through a pipe.
     pub fed_by: Option<usize>,
-    /// The command of the script, by its number, that ends well right before this one begins, in the same shell, with
-    /// nothing between them: as in `a && b`.
+    /// Index of the command in the script that must succeed right before this one starts in the same shell, as in `a
+    /// && b`.
     pub after: Option<usize>,
-    /// Why it cannot be judged by its words alone, if so.
+    /// The reasons why its words alone do not determine its effects, if any.
     pub unknown: Vec<String>,
-    /// Whether it runs something that its words do not say: a program, or a text for a shell.
+    /// True if it runs a program or a shell text that its words do not show.
     pub hides: bool,
-    /// Whether it starts the function anew that it stands in, beside the one that runs: then there is no end to them.
+    /// True if it starts the function that contains it again in parallel, so that processes multiply without end.
     pub multiplies: bool,
 }
 
 /// One word of a simple command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Word {
-    /// What the program will get.
+    /// The exact text that the program receives.
     Known(String),
     /// A glob over names that begin with its literal part: one word or many, and nothing else that is unknown.
     Glob(String),
-    /// One name that such a glob finds, or the glob itself where it finds none: what a loop over files has.
+    /// One name matched by such a glob, or the glob itself if nothing matches: the variable of a loop over files.
     Found(String),
-    /// What only the shell will know, be it one word, many or none: as it is written.
+    /// A word that only the shell can expand, to any number of words: the text as written.
     Unknown(String),
 }
 
 /// A file that the shell opens for a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirection {
-    /// Whether it is written to; else it is read.
+    /// True if the file is written; otherwise it is read.
     pub writes: bool,
-    /// Whether what is written comes behind what the file has.
+    /// True if output is appended to the file.
     pub appends: bool,
-    /// Which file.
+    /// The file.
     pub target: Word,
 }
 
-/// Where bytes of a command came out.
+/// The output stream of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -130,71 +131,71 @@ pub enum Stream {
     Stderr,
 }
 
-/// What came of a command that was started.
+/// The result of a command that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// What it ended with; 128 and the number of a signal that ended it, as shells have it.
+    /// The exit code; 128 plus the signal number for a command ended by a signal, as in shells.
     pub exit_code: i32,
     /// Standard output.
     pub stdout: Captured,
     /// Standard error.
     pub stderr: Captured,
-    /// Both as they came.
+    /// Both streams in the order of arrival.
     pub combined: Captured,
-    /// How long it ran.
+    /// The running time.
     pub duration: Duration,
-    /// Files of the workspace that agents or build tools obey by themselves, and that it made or changed.
+    /// Workspace files that agents or build tools execute automatically and that the command created or changed.
     pub obeyed: Vec<String>,
 }
 
-/// Output as far as it was kept: too much of it loses its middle.
+/// Output within the limit: the middle of a longer output is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Captured {
-    /// The bytes that were kept; where some are missing, a note stands in their place.
+    /// The captured bytes, with a note in place of dropped ones.
     pub bytes: Vec<u8>,
-    /// How many bytes are missing.
+    /// The number of dropped bytes.
     pub missing: u64,
 }
 
-/// Names a command that runs in the background, within its session.
+/// Identifies a background command within its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u32);
 
-/// How a command in the background is getting on.
+/// The status of a background command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its name.
+    /// Its id.
     pub id: JobId,
-    /// What runs, as it was asked for.
+    /// The command as requested.
     pub command: String,
-    /// What it ended with, once it has.
+    /// The exit code, once it has ended.
     pub exit_code: Option<i32>,
-    /// Since when it has been running, or how long it ran.
+    /// The time since it was started, or its total running time.
     pub duration: Duration,
 }
 
-/// Output of a command in the background, both streams as they came.
+/// Output of a background command, both streams in the order of arrival.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
-    /// What is there.
+    /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where the next piece begins.
+    /// The position of the next chunk.
     pub next: u64,
-    /// Bytes between the place that was asked for and this piece that are not kept any more.
+    /// Bytes between the requested position and this chunk that are no longer stored.
     pub missing: u64,
 }
 
-/// Who a command in the background belongs to: nobody else hears of it.
+/// The owner of a background command. Others cannot see the command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// The session, at whose end it is killed.
+    /// The session, whose end kills the command.
     pub session: String,
-    /// Where the plugin is that has started it.
+    /// The location of the plugin that started it.
     pub plugin: String,
 }
 
-/// A stream that a runner has connected to a server of a session. Core opens and reads none: it passes on what the runner
-/// and the backend agree on, which is a `TcpStream` of the standard library.
+/// A stream that a runner has connected to a server of a session. Core neither opens nor reads it, and only passes on
+/// the type that the runner and the backend agree on: a `TcpStream` of the standard library.
 pub struct Connection(Box<dyn std::any::Any + Send>);
 
 impl Connection {
@@ -209,29 +210,29 @@ impl Connection {
     }
 }
 
-/// The port to shells and sandboxes. What only reads runs nothing, and says so.
+/// The port to shells and sandboxes. Methods that only read run nothing, and are documented so.
 pub trait Runner: Send + Sync {
-    /// Reads a program: which commands it runs, looked through what only runs others. What can be no program at all is
-    /// [`Code::InvalidInput`]; what cannot be read is [`Script::unknown`].
+    /// Parses a program into the commands it runs, looking inside wrappers. Returns [`Code::InvalidInput`] for a text
+    /// that cannot be a program; parts that cannot be analysed are [`Script::unknown`].
     fn read(&self, program: &Program) -> Result<Script, ToolError>;
 
-    /// Where commands see the workspace: an absolute path, with `/` between components and none at its end.
+    /// The workspace root inside the sandbox: an absolute path, with `/` between components and no trailing `/`.
     fn root(&self) -> Option<&str>;
 
-    /// The file of the workspace that may say which program runs by this name in a folder of it: a path from its root,
-    /// `folder` likewise. Nothing if there is none.
+    /// The workspace file that may select the version of this program for a folder, as a path from the root; `folder`
+    /// likewise. `None` if there is no such file.
     fn chooses(&self, program: &str, folder: &str) -> Option<String> {
         let _ = (program, folder);
         None
     }
 
-    /// Returns true if commands reach the network only by requests that are judged one by one, or not at all.
+    /// Returns true if commands reach the network only by requests that are checked one by one, or not at all.
     fn confines(&self) -> bool {
         false
     }
 
-    /// The name of the sandbox that a command would run in there. Why not, if there is none, or if the programs of this
-    /// machine are those that it has and `program` is none of them. Of what is in an image nothing is known here.
+    /// The name of the sandbox that a command would run in. An error tells why there is none, or that `program` is
+    /// missing where the sandbox uses the programs of this machine. The content of an image is not known here.
     fn offers<'a>(
         &'a self,
         place: Place,
@@ -241,7 +242,7 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Runs a command to its end. Dropping the future kills it and all that it started.
+    /// Runs a command to its end. Dropping the future kills it with its descendants.
     fn run(
         &self,
         command: Permitted,
@@ -251,38 +252,37 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// Starts a command that goes on when the call has ended, until its session does.
+    /// Starts a command in the background, which runs until its session ends.
     fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
         drop(command);
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// The commands that were started.
+    /// Lists the background commands.
     fn jobs(&self, owner: &Owner) -> Vec<Job> {
         let _ = owner;
         Vec::new()
     }
 
-    /// What a command has written from `begin` on, in bytes of both streams together.
+    /// The output of a command from `begin` on, in bytes of both streams together.
     fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, ToolError> {
         let _ = (owner, job, begin);
         Err(unavailable())
     }
 
-    /// Kills a command and all that it started, and waits until it is gone.
+    /// Kills a command with its descendants, and waits until they have exited.
     fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
         let _ = (owner, job);
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    /// The ports that were named for commands which go on in the background of this session: requests of the session
-    /// reach their servers there.
+    /// The ports declared for background commands of this session: requests of the session reach their servers there.
     fn served(&self, session: &str) -> Vec<u16> {
         let _ = session;
         Vec::new()
     }
 
-    /// Connects to one of them, on the loopback that the commands of the session have.
+    /// Connects to one of these ports, on the loopback of the session's commands.
     fn connect<'a>(
         &'a self,
         session: &'a str,
@@ -300,7 +300,7 @@ pub trait Runner: Send + Sync {
     }
 }
 
-/// Runs nothing and reads nothing.
+/// A runner that runs and parses nothing.
 pub struct NoRunner;
 
 impl Runner for NoRunner {
@@ -314,11 +314,11 @@ impl Runner for NoRunner {
 }
 
 fn unavailable() -> ToolError {
-    ToolError::new(Code::Unavailable, "no native programs can be run here")
+    ToolError::new(Code::Unavailable, "native programs cannot be run here")
 }
 
 impl Program {
-    /// As a person wrote it, or would.
+    /// The program as a person would write it.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Program::Vector(words) => words.join(" ").into(),
@@ -328,12 +328,12 @@ impl Program {
 }
 
 impl Simple {
-    /// The program as it is named, if that is known.
+    /// The name of the program, if known.
     pub fn program(&self) -> Option<&str> {
         self.words.first().and_then(Word::known)
     }
 
-    /// The command as a person reads it: no more of it than fits a line, and safe to print.
+    /// The command for a person: shortened to one line, and safe to print.
     pub fn shown(&self) -> String {
         let mut line = String::new();
         let mut add = |parts: [&str; 3]| {
@@ -361,7 +361,7 @@ impl Simple {
             };
             add([arrow, one.target.text(), ""]);
         }
-        // From the innermost outwards: what a shell is given as a text stands between quotes.
+        // From the innermost wrapper outwards: a text passed to a shell needs quotes.
         let mut is_text = false;
         for how in self.through.iter().rev() {
             let takes_text = how.ends_with(" -c") || matches!(how.as_str(), "eval" | "trap");
@@ -379,5 +379,5 @@ impl Simple {
     }
 }
 
-/// As many characters of a command as a line of a card has room for.
+/// Maximum characters of a command on a line of a card.
 const SHOWN: usize = 160;

@@ -1,5 +1,4 @@
-//! The settings file as types. Every key that is accepted here is enforced somewhere; an unknown
-//! one is an error.
+//! The settings file as types. Every accepted key is enforced somewhere; an unknown one is an error.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,58 +49,58 @@ pub use web_search::{SEARCH_VARIABLE, SearchFields, SearchProvider, WebSearch, W
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Config {
-    /// Which of the overlapping forms of a tool are listed.
+    /// Chooses the listed forms of tools that overlap.
     pub profile: Profile,
-    /// Whether agents that speak MCP are shown all tools, or what finds them.
+    /// Lists all tools for agents that speak MCP, or only those that search for tools.
     pub tool_discovery: Discovery,
-    /// The number of tokens of definitions that `auto` lists, about: tools of the largest servers beyond it are found
+    /// Approximate number of tokens of definitions that `auto` lists: tools of the largest servers beyond it are found
     /// by search.
     pub tool_discovery_tokens: Option<u64>,
     /// Settings of tools: a few for all of them, and one block per tool name.
     pub tools: Tools,
-    /// Which tools exist for the agents of this workspace.
+    /// The tools available to the agents of this workspace.
     pub policy: ToolPolicy,
-    /// What happens to calls of the custom tools, all of them and by name.
+    /// Approval defaults of the custom tools, for all of them and by name.
     pub approval: ApprovalDefaults,
     /// Files of the workspace that are out of reach.
     pub files: FileSettings,
-    /// Which commands may run.
+    /// The commands that may run.
     pub exec_approvals: ExecApprovals,
     /// The sandbox that commands run in.
     pub sandbox: SandboxSettings,
-    /// Secrets that are taken from variables of the host, by name. Those of a project count once a person has
+    /// Secrets taken from environment variables of the host, by name. Those of a project count once a person has
     /// accepted its file.
     pub secrets: BTreeMap<String, SecretSettings>,
     /// Secrets of a project whose settings are not accepted: their values are masked, and no tool gets them.
     #[serde(skip)]
     pub masked_only: BTreeMap<String, SecretSettings>,
-    /// What tools reach over the network. A tool's own block replaces it key by key.
+    /// The network access of tools. A tool's own block replaces it key by key.
     pub network: NetworkSettings,
-    /// Who is asked when the web is searched.
+    /// The provider of web searches.
     pub web_search: Option<WebSearchSettings>,
-    /// Who makes vectors of memories, so that `memory_search` finds them by meaning, too.
+    /// The embeddings endpoint, so that `memory_search` also finds memories by meaning.
     pub embeddings: Option<EmbeddingsSettings>,
-    /// Other people's MCP servers. Those of a project are started once a person has accepted its file.
+    /// Third-party MCP servers. Those of a project are started once a person has accepted its file.
     pub mcp: McpSettings,
-    /// The model that `mimir run` and `mimir chat` ask, and tools that may: PROVIDER/MODEL.
+    /// The model for `mimir run`, `mimir chat` and tools that were granted one: PROVIDER/MODEL.
     pub model: Option<String>,
-    /// Who has models, by name. Those of a project are asked once a person has accepted its file.
+    /// Model providers, by name. Those of a project are used once a person has accepted its file.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// How an agent works, and in what bounds.
+    /// The behaviour and the limits of the agent.
     pub agent: AgentSettings,
-    /// Bounds of every call.
+    /// Limits of every call.
     pub limits: LimitSettings,
-    /// How a person is asked.
+    /// Settings of approval questions.
     pub approvals: ApprovalSettings,
-    /// What the audit log keeps.
+    /// Settings of the audit log.
     pub audit: AuditSettings,
 }
 
-/// Whether agents are shown all tools, or three that search, describe and call them.
+/// Shows agents all tools, or three that search, describe and call them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Discovery {
-    /// All, as long as they are not too many to read.
+    /// All, unless they are too many to read.
     #[default]
     Auto,
     /// All.
@@ -110,7 +109,7 @@ pub enum Discovery {
     On,
 }
 
-/// Which of the overlapping forms of a tool are listed.
+/// The listed forms of tools that overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
@@ -121,7 +120,7 @@ pub enum Profile {
     Compact,
 }
 
-/// Which tools exist, by name and by group. Deny wins.
+/// The available tools, by name and by group. Deny wins.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolPolicy {
@@ -129,13 +128,13 @@ pub struct ToolPolicy {
     pub allow: Vec<String>,
     /// Never these.
     pub deny: Vec<String>,
-    /// The same by group.
+    /// Allow and deny lists by group.
     pub groups: GroupPolicy,
     /// Rules about calls with certain arguments.
     pub rules: Vec<RuleSettings>,
 }
 
-/// Which groups of tools exist.
+/// The available groups of tools.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupPolicy {
@@ -150,24 +149,24 @@ pub struct GroupPolicy {
 /// The block `tools`: settings for all tools and, under any other key, for the tool of that name.
 #[derive(Debug, Clone, JsonSchema)]
 pub struct Tools {
-    /// Whether `.mimir/tools` is read at all.
+    /// Loads tools from `.mimir/tools`.
     #[schemars(rename = "autoLoadCustomTools")]
     pub auto_load_custom_tools: bool,
-    /// Whether lists of tools say what each costs in a prompt.
+    /// Shows the cost of each tool in a prompt in lists of tools.
     #[schemars(rename = "showTokenCosts")]
     pub show_token_costs: bool,
-    /// What a million tokens of prompt cost, in dollars: for what is printed, nothing is paid by it.
+    /// The price of a million tokens of prompt in dollars, for display only.
     #[schemars(rename = "tokenPrice", range(min = 0, max = 1_000_000))]
     pub token_price: f64,
     /// Longest wall clock of a call in milliseconds.
     #[schemars(rename = "maxExecutionTime")]
     pub max_execution_time: Option<u64>,
-    /// Per tool.
+    /// Settings per tool.
     #[schemars(flatten)]
     pub each: BTreeMap<String, ToolSettings>,
 }
 
-/// The keys of the block that are no tools: no tool has capitals in its name.
+/// The keys of the block that are not tool names: tool names have no capitals.
 const TOOLS_KEYS: [&str; 4] = [
     "autoLoadCustomTools",
     "maxExecutionTime",
@@ -175,7 +174,7 @@ const TOOLS_KEYS: [&str; 4] = [
     "tokenPrice",
 ];
 
-/// Dollars for a million tokens. More is a slip, and what is no number would be printed as one.
+/// Dollars for a million tokens. A higher value is a mistake, and NaN would be printed as a number.
 const PRICES: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
 
 fn price<E: de::Error>(dollars: f64) -> Result<f64, E> {
@@ -194,7 +193,7 @@ impl Default for Tools {
         Self {
             auto_load_custom_tools: true,
             show_token_costs: true,
-            // The seeds' estimate; models differ by a hundred times.
+            // A common estimate; models differ by a factor of a hundred.
             token_price: 1.0,
             max_execution_time: None,
             each: BTreeMap::new(),
@@ -248,70 +247,70 @@ impl<'de> Deserialize<'de> for Tools {
 pub struct ToolSettings {
     /// `false` takes it off the list and refuses its calls.
     pub enabled: Option<bool>,
-    /// What happens to its calls, in place of its own default.
+    /// The decision for its calls, in place of its own default.
     pub approval: ApprovalSetting,
     /// Rules about its calls with certain arguments.
     pub rules: Vec<RuleSettings>,
     /// Globs below the workspace that its file access never reaches.
     pub deny: Vec<String>,
-    /// Secrets files that it may reach, each by its exact path below the workspace.
+    /// Secret files that it may read, each by its exact path below the workspace.
     pub reveal: Vec<String>,
-    /// How its results are labelled, and what it may be given.
+    /// The labels of its results, and the content it accepts.
     pub labels: LabelSettings,
-    /// What is not masked in its results.
+    /// Exceptions from masking in its results.
     pub redaction: RedactionSettings,
-    /// What the audit log keeps of its calls.
+    /// Audit settings of its calls.
     pub audit: ToolAudit,
-    /// What it reaches over the network, in place of what all tools reach.
+    /// Its network access, in place of that of all tools.
     pub network: NetworkSettings,
-    /// Bounds of its calls.
+    /// Limits of its calls.
     pub limits: LimitSettings,
 }
 
-/// Where a secret is taken from.
+/// The source of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSettings {
-    /// The variable of the host that holds it.
+    /// The environment variable of the host that holds it.
     pub env: String,
 }
 
-/// How a person is asked.
+/// Settings of approval questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApprovalSettings {
-    /// How long a question stands before it counts as a no, in milliseconds.
+    /// Time until an unanswered question counts as a no, in milliseconds.
     pub timeout_ms: u64,
-    /// How long the answer "always" counts, in days.
+    /// Time until the answer "always" expires, in days.
     pub lease_days: u32,
 }
 
 impl Default for ApprovalSettings {
     fn default() -> Self {
         Self {
-            // Long enough to come back from the next room, short enough that no client waits for ever.
+            // Long enough for a short absence, short enough that no client waits for ever.
             timeout_ms: 600_000,
-            // A season: what nobody has looked at for longer is asked about again.
+            // A season: approvals unused for longer are asked again.
             lease_days: 90,
         }
     }
 }
 
-/// What the audit log keeps and how safely.
+/// The content and the durability of the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AuditSettings {
-    /// Whether an event waits for the disk.
+    /// Waits for the disk after each event, or not.
     pub durability: Durability,
-    /// Whether arguments are kept.
+    /// Records arguments.
     pub log_args: bool,
-    /// What happens to a call that cannot be recorded.
+    /// The treatment of a call that cannot be recorded.
     pub on_failure: OnFailure,
     /// Bytes of a file before the next one begins.
     #[serde(deserialize_with = "log_size")]
     #[schemars(range(min = 4096))]
     pub max_bytes: u64,
-    /// How many full files stay beside the one that is written to.
+    /// The number of full files that stay beside the current one.
     #[serde(deserialize_with = "log_files")]
     #[schemars(range(min = 1, max = 10000))]
     pub keep: u32,
@@ -323,25 +322,25 @@ impl Default for AuditSettings {
             durability: Durability::default(),
             log_args: false,
             on_failure: OnFailure::default(),
-            // Some 25,000 calls, and half a million with the files that stay.
+            // Some 25,000 calls, and half a million with the full files.
             max_bytes: 16 << 20,
             keep: 20,
         }
     }
 }
 
-/// What happens to a call that cannot be recorded.
+/// The treatment of a call that cannot be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
-    /// It is not made; if it was under way already, its result is withheld.
+    /// The call is refused; if it is already active, its result is withheld.
     #[default]
     Refuse,
-    /// It runs, and the log of the program says that an event is lost.
+    /// The call runs, and the program's log reports the lost event.
     Run,
 }
 
-/// Fewer bytes than this would make a file of a few lines.
+/// A lower value would make files of a few lines.
 const LOG_SIZE_LEAST: u64 = 4096;
 
 fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
@@ -353,8 +352,7 @@ fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Ok(bytes)
 }
 
-/// More files than this make a folder that nobody can look through. Without one, what says which files are gone
-/// would go with them.
+/// More files make a folder that a person cannot look through. At least one is needed: it tells which files are gone.
 const LOG_FILES: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
@@ -370,14 +368,14 @@ fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     Ok(files)
 }
 
-/// When an event counts as written.
+/// The point at which an event counts as written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// When the operating system has it.
+    /// As soon as the operating system has it.
     #[default]
     Write,
-    /// When the disk has it.
+    /// As soon as the disk has it.
     Fsync,
 }
 
@@ -387,7 +385,7 @@ impl Config {
         schemars::schema_for!(Config).to_value()
     }
 
-    /// Checks that every bound is one that can be held.
+    /// Checks that every limit is in range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.limits.check("limits")?;
         self.sandbox.check("sandbox")?;
@@ -399,7 +397,7 @@ impl Config {
         Ok(())
     }
 
-    /// The bounds of every call.
+    /// The limits of every call.
     pub fn limits(&self) -> Limits {
         let mut limits = self.limits.over(Limits::default());
         if let Some(millis) = self.tools.max_execution_time {

@@ -1,4 +1,4 @@
-//! The ordered answer to "may this run?", and the answer with its reasons.
+//! The decision of a policy check, ordered by strictness, and its reasons.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandVerdict, Word};
 
-/// What a gate says. The order is the law: the strictest that anyone said wins.
+/// The decision of a policy check. The order matters: the strictest one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
@@ -31,11 +31,11 @@ impl Decision {
     }
 }
 
-/// Which layer of the policy a reason comes from.
+/// The layer of the policy that a reason comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// Anything that a team's policy says.
+    /// A rule of a team's policy.
     TeamPolicy,
     /// `tools.NAME.enabled`.
     Enabled,
@@ -45,7 +45,7 @@ pub enum Layer {
     ToolApproval,
     /// `execApprovals`: which commands may run.
     Commands,
-    /// Which files no tool may reach or change.
+    /// The rules for files that no tool may reach or change.
     Paths,
     /// `policy.rules` and `tools.NAME.rules`.
     ArgumentRule,
@@ -53,22 +53,22 @@ pub enum Layer {
     Danger,
     /// `tools.NAME.approval.conditions`.
     Condition,
-    /// The tool's own judgement of this call.
+    /// The tool's own assessment of this call.
     Assessor,
     /// The tool's own default.
     ToolDefault,
-    /// Whether a person has granted this plugin what it needs.
+    /// The grant of the plugin: missing or outdated.
     Trust,
-    /// What the session has read before.
+    /// The taint of the session: untrusted content that it has read.
     Taint,
-    /// What the settings and the grant say of a host.
+    /// The settings and the grant for a host.
     Network,
     /// Secrets: data that leaves the machine and has the form of a secret.
     Secrets,
 }
 
 impl Layer {
-    /// Whether what it says holds for the tool or the session, and not for what is in the arguments.
+    /// Returns true if the layer is about the tool or the session, and not about the arguments.
     pub(crate) fn is_about_the_tool(self) -> bool {
         matches!(
             self,
@@ -77,23 +77,23 @@ impl Layer {
     }
 }
 
-/// One rule that spoke: what it said and why.
+/// One rule that applied: its decision and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// Where in the order of layers it stands.
+    /// The layer.
     pub layer: Layer,
-    /// What this rule alone says.
+    /// The decision of this rule alone.
     pub decision: Decision,
     /// The rule in its own spelling, such as `deny: [browser]`.
     pub rule: String,
-    /// Where the rule is written, such as `.mimir/config.yml`.
+    /// The file of the rule, such as `.mimir/config.yml`.
     pub source: String,
     /// One plain sentence.
     pub text: String,
 }
 
 impl Reason {
-    /// Where the rule is written, or its name, where it is the same wherever it stands.
+    /// The file of the rule, or its name if the rule does not come from a file.
     pub fn place(&self) -> &str {
         match self.source.as_str() {
             "" => &self.rule,
@@ -101,11 +101,11 @@ impl Reason {
         }
     }
 
-    /// The same without a word that strangers have chosen.
+    /// A copy without untrusted text.
     fn told(&self) -> Self {
         let text = match self.layer {
             Layer::Assessor => "the tool could not judge this call".to_owned(),
-            Layer::Trust => "nobody has granted what this plugin needs as it is now".to_owned(),
+            Layer::Trust => "this plugin has no grant for its current needs".to_owned(),
             _ => format!(
                 "this project's settings say {}; the reason in the file is not shown before the file is accepted",
                 self.decision.as_str()
@@ -113,7 +113,7 @@ impl Reason {
         };
         let mut told = self.without_place();
         told.text = text;
-        // What comes behind the key is a name, a pattern or a list.
+        // The key is followed by a name, a pattern or a list.
         let end = told.rule.find([' ', ':']).unwrap_or(told.rule.len());
         if !told.is_the_tools() {
             told.rule.truncate(end);
@@ -121,7 +121,7 @@ impl Reason {
         told
     }
 
-    /// The name of a component's file is chosen by whoever made it.
+    /// Removes the location: the author of a component chooses its file name.
     fn without_place(&self) -> Self {
         let mut told = self.clone();
         if self.is_the_tools() {
@@ -138,64 +138,63 @@ impl Reason {
     }
 }
 
-/// Why what a file allows does not count.
+/// The reason why an `allow` of a file does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Withheld {
-    /// It does when a person accepts the file.
+    /// It counts once a person accepts the file.
     Unaccepted,
-    /// It never does: what the file says is to narrow others.
+    /// It never counts: the file of a worker only restricts.
     Narrowed,
 }
 
 impl Withheld {
     fn words(self) -> &'static str {
         match self {
-            Self::Unaccepted => "it does not count: nobody has accepted the file",
+            Self::Unaccepted => "it does not count until a person accepts the file",
             Self::Narrowed => "a worker may do nothing that its caller may not",
         }
     }
 }
 
-/// Where what mimir itself says of commands stands: no file has this place.
+/// The source of mimir's own findings about commands: not a valid file name in a policy.
 pub(crate) const OURS: &str = "mimir";
 
-/// What a rule judged by, as far as a remembered answer has to know it. It is not shown.
+/// The inputs of a rule, as far as a stored approval depends on them. Never shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Basis {
-    /// Names what the rule says, where its name and its words do not: another rule may come to stand in its
-    /// place.
+    /// Identifies the content of the rule if its name and text do not: another rule may take its place later.
     pub(crate) content: Option<Arc<str>>,
-    /// The arguments that it looks at.
+    /// The arguments that it reads.
     pub(crate) reads: Reads,
-    /// Whether it would allow, and does not count before a person has accepted its file.
+    /// True for an `allow` that does not count until a person accepts its file.
     pub(crate) withheld: bool,
-    /// Whether its words are neither mimir's nor those of somebody whom the person has accepted.
+    /// True if the text comes from an unaccepted (untrusted) source.
     pub(crate) strange: bool,
-    /// The exact line or command that lets it, where the rule's name alone does not say.
+    /// The exact line or command that would allow it, if the rule's name alone does not tell.
     pub(crate) way: Option<Arc<str>>,
-    /// If it asks about one simple command and a person can say yes to all that are like it: to which.
+    /// For a question about one simple command that can be approved for all similar ones: these commands.
     pub(crate) offer: Option<Arc<Offer>>,
-    /// True if it asks about the origin and the method of a request alone, so that a yes holds for every URL there.
+    /// True if it asks about the origin and the method of a request alone, so that an approval covers every URL there.
     pub(crate) per_origin: bool,
 }
 
-/// Commands that a person can say yes to at once.
+/// A set of commands that a person can approve at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// The command that is asked about.
+    /// The command in question.
     pub(crate) words: Vec<Word>,
-    /// The pattern that "always" stores, which covers it.
+    /// The pattern that "always" stores; it covers the command.
     pub(crate) pattern: String,
-    /// The files of the workspace that it runs; an empty path is one that is not known.
+    /// The workspace files that it executes; an empty path stands for an unknown file.
     pub(crate) code: Vec<String>,
-    /// Whether it runs what the project says, in files that are named nowhere.
+    /// True if it runs code of the project from files that are not named anywhere.
     pub(crate) builds: bool,
 }
 
 /// The arguments that a rule looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Reads {
-    /// Any of them: what is not known to be narrower.
+    /// Any of them, unless a narrower set is known.
     #[default]
     Everything,
     /// These, by name.
@@ -203,7 +202,7 @@ pub(crate) enum Reads {
 }
 
 impl Reads {
-    /// None: the rule is about the tool, or about what the call does as a whole.
+    /// No arguments: the rule is about the tool, or about the effects of the call as a whole.
     pub(crate) fn nothing() -> Self {
         Reads::Only(Arc::default())
     }
@@ -225,52 +224,52 @@ impl From<Reads> for Basis {
     }
 }
 
-/// A decision with every rule that spoke. With no rule at all the answer is `ask`.
+/// A decision with the reasons of all rules that applied. Without any rule it is `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evaluation {
     reasons: Vec<Reason>,
-    /// What was said of each simple command, if the call runs some.
+    /// The verdict on each simple command, if the call runs commands.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<CommandVerdict>,
     /// One for each reason.
     #[serde(skip)]
     bases: Vec<Basis>,
-    /// Files of the workspace that the call runs.
+    /// Workspace files that the call executes.
     #[serde(skip)]
     code: Vec<String>,
 }
 
 impl Evaluation {
-    /// Adds what one rule says.
+    /// Adds the reason of one rule.
     pub fn push(&mut self, reason: Reason) {
         self.push_from(reason, Basis::default());
     }
 
-    /// Adds what one rule says, and what it judged by.
+    /// Adds the reason of one rule with its basis.
     pub(crate) fn push_from(&mut self, reason: Reason, basis: Basis) {
         self.reasons.push(reason);
         self.bases.push(basis);
     }
 
-    /// Adds what one rule says in the words of strangers, which a model does not get to read as mimir's.
+    /// Adds a reason whose text is untrusted, so that a model does not read it as mimir's own.
     pub(crate) fn push_strange(&mut self, reason: Reason) {
         self.push_strange_from(reason, Basis::default());
     }
 
-    /// The same, and what it judged by.
+    /// Adds a reason with untrusted text and its basis.
     pub(crate) fn push_strange_from(&mut self, reason: Reason, basis: Basis) {
         let strange = true;
         self.push_from(reason, Basis { strange, ..basis });
     }
 
-    /// Says that the words of the reasons from the one numbered `from` are those of strangers.
+    /// Marks the texts of the reasons from index `from` on as untrusted.
     pub(crate) fn estrange(&mut self, from: usize) {
         for basis in self.bases.iter_mut().skip(from) {
             basis.strange = true;
         }
     }
 
-    /// The same in words that can be handed to a model as mimir's own. A person reads what is really written.
+    /// A copy whose text can be given to a model as mimir's own. A person reads the original.
     #[must_use]
     pub fn told(&self) -> Self {
         let told = |(reason, basis): (&Reason, &Basis)| match basis.strange {
@@ -285,17 +284,17 @@ impl Evaluation {
         }
     }
 
-    /// Adds files of the workspace that the call runs, by their paths; an empty one is not known.
+    /// Adds workspace files that the call executes, by path; an empty path stands for an unknown file.
     pub(crate) fn run(&mut self, code: &[String]) {
         self.code.extend_from_slice(code);
     }
 
-    /// The files of the workspace that the call runs.
+    /// The workspace files that the call executes.
     pub(crate) fn code(&self) -> impl Iterator<Item = &String> {
         self.code.iter()
     }
 
-    /// Says of each `allow` from the one numbered `from` that it does not count, and why.
+    /// Disables each `allow` from index `from` on, for the given reason.
     pub(crate) fn withhold(&mut self, from: usize, why: Withheld) {
         let both = self.reasons.iter_mut().zip(&mut self.bases);
         for (reason, basis) in both.skip(from) {
@@ -306,7 +305,7 @@ impl Evaluation {
         }
     }
 
-    /// Adds what others have said after this.
+    /// Appends a later evaluation.
     pub(crate) fn append(&mut self, mut later: Evaluation) {
         self.reasons.append(&mut later.reasons);
         self.bases.append(&mut later.bases);
@@ -314,7 +313,7 @@ impl Evaluation {
         self.code.append(&mut later.code);
     }
 
-    /// Adds what others have said after this, and was not said before.
+    /// Appends the reasons of a later evaluation that are not present yet.
     pub(crate) fn append_new(&mut self, later: Evaluation) {
         for (reason, basis) in later.reasons.into_iter().zip(later.bases) {
             if !self.reasons.contains(&reason) {
@@ -323,7 +322,7 @@ impl Evaluation {
         }
     }
 
-    /// Leaves out the questions that were answered before.
+    /// Removes the questions that have been answered.
     pub(crate) fn settle(&mut self, answered: impl Fn(&Reason) -> bool) {
         let both = self.reasons.drain(..).zip(self.bases.drain(..));
         let left = both
@@ -332,17 +331,17 @@ impl Evaluation {
         (self.reasons, self.bases) = left.into_iter().unzip();
     }
 
-    /// Says that the reasons from the one numbered `from` are a team's.
+    /// Attributes the reasons from index `from` on to a team.
     pub(crate) fn sign_team(&mut self, from: usize) {
         for reason in self.reasons.iter_mut().skip(from) {
             reason.layer = Layer::TeamPolicy;
         }
     }
 
-    /// Masks what is secret in the words.
+    /// Masks secrets in the texts.
     pub(crate) fn mask(&mut self, redactor: &crate::redact::Redactor) {
         for reason in &mut self.reasons {
-            // Of most reasons only the text is not mimir's own words, and there are many of a long script.
+            // In most reasons only the text can hold foreign words, and a long script has many reasons.
             if reason.source == OURS {
                 redactor.text(&mut reason.text);
                 redactor.text(&mut reason.rule);
@@ -355,7 +354,7 @@ impl Evaluation {
         }
     }
 
-    /// Adds what was said of one simple command.
+    /// Adds the verdict on one simple command.
     pub(crate) fn note(&mut self, verdict: CommandVerdict) {
         match self
             .commands
@@ -368,17 +367,17 @@ impl Evaluation {
         }
     }
 
-    /// What was said of each simple command, in the order of the text; none if the call runs no commands.
+    /// The verdict on each simple command, in the order of the text; empty if the call runs no commands.
     pub fn commands(&self) -> &[CommandVerdict] {
         &self.commands
     }
 
-    /// Whether a danger pattern spoke.
+    /// Returns true if a danger pattern matched.
     pub(crate) fn is_dangerous(&self) -> bool {
         self.asking().any(|reason| reason.layer == Layer::Danger)
     }
 
-    /// The strictest that any rule said.
+    /// The strictest decision of all rules.
     pub fn decision(&self) -> Decision {
         self.reasons
             .iter()
@@ -387,24 +386,24 @@ impl Evaluation {
             .unwrap_or(Decision::Ask)
     }
 
-    /// Every rule that spoke, in the order of the layers.
+    /// The reasons of all rules that applied, in the order of the layers.
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons
     }
 
-    /// The rules that say a person must be asked.
+    /// The reasons that require an approval.
     pub fn asking(&self) -> impl Iterator<Item = &Reason> {
         let reasons = self.reasons.iter();
         reasons.filter(|reason| reason.decision == Decision::Ask)
     }
 
-    /// The rules that say a person must be asked, each with what it judged by.
+    /// The reasons that require an approval, each with its basis.
     pub(crate) fn asking_from(&self) -> impl Iterator<Item = (&Reason, &Basis)> {
         let both = self.reasons.iter().zip(&self.bases);
         both.filter(|(reason, _)| reason.decision == Decision::Ask)
     }
 
-    /// The reasons of a decision, each with what it judged by.
+    /// The reasons with the given decision, each with its basis.
     pub(crate) fn of_decision(
         &self,
         decision: Decision,
@@ -430,20 +429,20 @@ impl Evaluation {
         about
     }
 
-    /// Whether what is asked about could lie in this argument.
+    /// Returns true if a question may concern this argument.
     pub(crate) fn asks_about(&self, argument: &str) -> bool {
         let mut asking = self.asking_from();
         asking.any(|(_, basis)| basis.reads.includes(argument))
     }
 
-    /// The rules that would allow, and do not count before a person has accepted their file.
+    /// The `allow` reasons that do not count until a person accepts their file.
     pub(crate) fn withheld(&self) -> impl Iterator<Item = &Reason> {
         let both = self.reasons.iter().zip(&self.bases);
         let withheld = both.filter(|(_, basis)| basis.withheld);
         withheld.map(|(reason, _)| reason)
     }
 
-    /// The first rule whose word became the decision.
+    /// The first reason with the final decision.
     pub fn decisive(&self) -> Option<&Reason> {
         let decision = self.decision();
         self.reasons

@@ -1,11 +1,11 @@
-//! The stable codes that a call can fail with, and the error that carries one.
+//! The stable error codes of calls, and the error that carries one.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Why a call failed. The spelling is part of the contract with every client and never changes.
+/// The reason why a call failed. The spelling is part of the contract with every client and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
@@ -13,7 +13,7 @@ pub enum Code {
     InvalidInput,
     /// A path is malformed or leaves the workspace.
     InvalidPath,
-    /// A tool, or something else that was named, does not exist.
+    /// A tool, or something else that the call refers to, does not exist.
     NotFound,
     /// A file or directory does not exist.
     FileNotFound,
@@ -21,21 +21,21 @@ pub enum Code {
     AlreadyExists,
     /// The operating system or a grant does not allow it.
     PermissionDenied,
-    /// A person said no, or no person was there to say yes.
+    /// A person refused the approval, or none was there to answer.
     ApprovalDenied,
-    /// A rule says no.
+    /// A policy rule denies it.
     PolicyDenied,
     /// The wall clock ran out.
     Timeout,
-    /// The caller went away or asked to stop.
+    /// The caller disconnected or cancelled the call.
     Cancelled,
     /// Fuel, memory, output or another limit ran out.
     LimitExceeded,
-    /// A connection could not be made or broke.
+    /// A connection failed or broke.
     Network,
     /// The tool ran and failed.
     ExecutionError,
-    /// Something that the call needs is not there at the moment.
+    /// A resource of the call is temporarily unavailable.
     Unavailable,
     /// A fault in mimir itself.
     Internal,
@@ -93,15 +93,15 @@ impl fmt::Display for Code {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct ToolError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub code: Code,
     /// One plain sentence.
     pub message: String,
     /// Machine-readable facts, such as the failures of a validation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
-    /// The exact commands or lines that would allow it, for the person only: a model that reads them asks for
-    /// them. So it is no part of the JSON form, and a tool whose nested call failed does not get it.
+    /// The exact commands or lines that would allow it, for the person only: a model that reads them asks for them. So
+    /// it is not part of the JSON form, and a tool whose nested call failed does not get it.
     #[serde(skip)]
     pub way_out: Box<[String]>,
 }
@@ -117,14 +117,14 @@ impl ToolError {
         }
     }
 
-    /// The same error with what would allow it.
+    /// Adds the remedies.
     #[must_use]
     pub fn with_way_out(mut self, way_out: impl IntoIterator<Item = String>) -> Self {
         self.way_out = way_out.into_iter().collect();
         self
     }
 
-    /// The same error with `details`.
+    /// Adds `details`.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);

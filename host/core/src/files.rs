@@ -1,20 +1,20 @@
-//! Opening mimir's own files. What stands in their place may have come with a checkout: a link that leads
-//! anywhere, or a pipe or device that a reader would wait for without end. Whatever is read or written below
-//! `.mimir` is opened here, or below an open folder of the workspace.
+//! Safe opening of mimir's own files. A checkout may contain a link, a pipe or a device at their path: a link could
+//! lead anywhere, and reading a pipe could block forever. Everything below `.mimir` is read and written through this
+//! module, or below an open folder of the workspace.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-/// Where what is kept for a workspace is, below it: the record, backups, what plugins keep.
+/// The folder of a workspace for its state: the audit log, backups, values stored by plugins.
 const STATE: &str = ".mimir/state";
 
-/// What becomes of a link in the place of a file.
+/// The treatment of a link at the path of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// It is an error.
+    /// A link is an error.
     Refused,
-    /// It is followed: people link to where they keep or build such a file.
+    /// A link is followed: people link to files that they store or build elsewhere.
     Followed,
 }
 
@@ -23,23 +23,23 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     open_with(path, links, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file, which `options` may make. Something else in its place is never opened.
+/// Opens a regular file, which `options` may create. Anything else at the path is never opened.
 pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Result<File> {
     let looked = match look(path, links) {
         Ok(meta) => meta,
-        // If it may be made, nobody but us is to have made it.
+        // If the file is to be created, it must be created by us.
         Err(error) if error.kind() == ErrorKind::NotFound => return made(path, options),
         Err(error) => return Err(error),
     };
     let file = options.open(path)?;
-    // It may have been replaced since.
+    // The file may have been replaced since the check.
     match is_same(&looked, &file.metadata()?) {
         true => Ok(file),
         false => Err(replaced(path)),
     }
 }
 
-/// A file for the owner alone, made if it is not there. Links are refused.
+/// Opens a file readable by its owner only, and creates it if missing. Links are refused.
 pub fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.create(true);
     #[cfg(unix)]
@@ -47,14 +47,14 @@ pub fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     open_with(path, Links::Refused, options)
 }
 
-/// The bytes of a regular file of at most `most` bytes.
+/// Reads a regular file of at most `most` bytes.
 pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
     read_open(&open(path, links)?, most)
 }
 
-/// The same of a file that is open, from where it stands.
+/// Reads an open file from its current position.
 pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
-    // A buffer that grows by doubling would take three times a large file for a moment.
+    // A buffer that grows by doubling would briefly take three times the size of a large file.
     let length = file.metadata()?.len().min(most) + 1;
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     file.take(most + 1).read_to_end(&mut bytes)?;
@@ -68,19 +68,18 @@ pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text.
+/// Reads a text file.
 pub fn read_text(path: &Path, links: Links, most: u64) -> io::Result<String> {
     text(read(path, links, most)?)
 }
 
-/// The bytes as text.
+/// Converts the bytes to text.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not valid UTF-8"))
 }
 
-/// Refuses a link in the place of `path` or of one of the folders on the way to it, from `root` on, which
-/// itself may be one.
+/// Rejects a link at `path` or at a folder above it, up to `root`, which itself may be a link.
 pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
     let own = path.ancestors().take_while(|place| *place != root);
     match own.into_iter().filter(|place| place.is_symlink()).last() {
@@ -89,29 +88,29 @@ pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the folder of a workspace where mimir keeps what is nobody else's, with what keeps it out of version control.
+/// Creates the state folder of a workspace, and excludes it from version control.
 pub fn make_state(workspace: &Path) -> io::Result<()> {
     let folder = workspace.join(STATE);
     no_links(workspace, &folder)?;
     std::fs::create_dir_all(&folder)?;
     if let Some(above) = folder.parent() {
-        // Where it cannot be made, git says a word too many, and that is all.
+        // A failure only makes git list one more path.
         let _ = write_new(&above.join(".gitignore"), OWN_IGNORE);
     }
     ignore(&folder)
 }
 
-/// What stands beside that folder in a workspace that nobody has set up: a command may not look into the folder, and git
-/// would say so each time if nothing before it said that the folder is to be left out. It leaves out itself, too, since
-/// nobody has asked for a new file of the project.
+/// The `.gitignore` beside that folder in a workspace without a setup: commands cannot read the folder, and without
+/// this file git would complain about it each time. It ignores itself, too, because it is not a file that the project
+/// asked for.
 pub const OWN_IGNORE: &str = "/state/\n/.gitignore\n";
 
-/// Keeps a folder out of version control.
+/// Excludes a folder from version control.
 pub fn ignore(folder: &Path) -> io::Result<()> {
     write_new(&folder.join(".gitignore"), "*\n").map(drop)
 }
 
-/// Writes a file that is not there yet. Says whether it was not.
+/// Creates a file with this text. Returns false if it exists already.
 pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
@@ -129,12 +128,12 @@ fn look(path: &Path, links: Links) -> io::Result<Metadata> {
         return Err(refusal(path, "is a link; remove it"));
     }
     if !meta.is_file() {
-        return Err(refusal(path, "is no regular file; remove it"));
+        return Err(refusal(path, "is not a regular file; remove it"));
     }
     Ok(meta)
 }
 
-/// What `options` make where nothing was. What somebody else has put there meanwhile is looked at once more.
+/// Creates a file with `options`. If another process has created it meanwhile, that file is checked once more.
 fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.open(path)?;
     let there = look(path, Links::Refused)?;
@@ -144,7 +143,7 @@ fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     }
 }
 
-/// Somebody has put another file in its place meanwhile: [`ErrorKind::Interrupted`].
+/// The error for a file replaced by another process meanwhile: [`ErrorKind::Interrupted`].
 fn replaced(path: &Path) -> Error {
     let why = refusal(path, "was replaced just now; try again").to_string();
     Error::new(ErrorKind::Interrupted, why)
@@ -161,7 +160,7 @@ fn is_same(looked: &Metadata, opened: &Metadata) -> bool {
     (looked.dev(), looked.ino()) == (opened.dev(), opened.ino())
 }
 
-/// A file has no number here that the standard library tells.
+/// The standard library has no file ids on this platform.
 #[cfg(not(unix))]
 fn is_same(_: &Metadata, opened: &Metadata) -> bool {
     opened.is_file()

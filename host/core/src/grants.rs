@@ -1,7 +1,7 @@
-//! What a person has granted to plugins, and whether it still fits what they are now.
+//! Grants of plugins, and the check that they still fit the plugins' current builds.
 //!
-//! A grant is bound to the bytes of a plugin. When these change, the imports, the needs and the definitions of
-//! its tools say whether the new build asks for anything else. Never here: reading or writing the file.
+//! A grant is bound to the bytes of a plugin. When these change, the imports, the needs and the definitions of its
+//! tools tell whether the new build requests anything else. Out of scope: reading and writing the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub use named::{
     takes_config, takes_files, takes_hosts, takes_variables,
 };
 
-/// `.mimir/tools.lock`: the grants of a workspace, by the place of the plugin.
+/// `.mimir/tools.lock`: the grants of a workspace, by the location of the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
-    /// The form of the file.
+    /// The format version of the file.
     pub version: u32,
     /// The grants.
     #[serde(default)]
@@ -34,7 +34,7 @@ pub struct Lock {
     pub prefixes: BTreeMap<String, String>,
 }
 
-/// The form of the lock that this version writes and reads.
+/// The format version that this release writes and reads.
 pub const LOCK_VERSION: u32 = 1;
 
 impl Default for Lock {
@@ -47,7 +47,7 @@ impl Default for Lock {
     }
 }
 
-/// What a person has granted to one build of a plugin.
+/// A person's consent to the needs of one build of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
@@ -57,55 +57,55 @@ pub struct Grant {
     pub imports: Vec<String>,
     /// Its tools, by name.
     pub tools: BTreeMap<String, ToolGrant>,
-    /// Kinds of needs that were not granted.
+    /// Kinds of needs that were withheld.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<NeedKind>,
-    /// Hosts that a person has named for a component that cannot ask for any.
+    /// Hosts that a person has granted to a component that cannot declare its needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostNeed>,
-    /// The other rights that a person has named for such a component: folders, variables, settings and secrets.
+    /// The other rights granted to such a component: folders, variables, settings and secrets.
     #[serde(default, skip_serializing_if = "Needs::is_empty")]
     pub named: Needs,
-    /// The prompts, resources and templates that a server listed then, in lines. Grants of older versions have none, and
-    /// cover the tools alone.
+    /// The prompts, resources and templates that a server listed at that time, in lines. Grants of older versions have
+    /// none, and cover the tools alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<BTreeSet<String>>,
 }
 
-/// What was granted to one tool of a plugin.
+/// The grant for one tool of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolGrant {
     /// sha256 over its name, title, description, schemas, default approval and risk, in lower-case hex.
     pub definition: String,
-    /// What it asked for.
+    /// The needs at that time.
     #[serde(default, skip_serializing_if = "Needs::is_empty")]
     pub needs: Needs,
-    /// What a tool of somebody's server said of itself, line by line: whoever is asked about a change is shown it.
+    /// The definition of a server's tool at that time, line by line, to show changes to the person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
 }
 
-/// How a plugin stands to its grant.
+/// The relation of a plugin to its grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// It is what was granted.
+    /// The granted build.
     Granted,
-    /// It is another build.
+    /// Another build.
     Changed(Changes),
 }
 
-/// How another build of a plugin differs from the one that was granted.
+/// The differences between a plugin's build and the granted one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// What is different, one line each. Nothing, if it asks for the same.
+    /// The differences, one line each; empty if the needs are equal.
     pub lines: Vec<String>,
     /// The kinds of needs that were withheld.
     pub withheld: Vec<NeedKind>,
 }
 
 impl Changes {
-    /// Names them: sha256 over all of it, in lower-case hex.
+    /// Identifies the changes: sha256 over all of them, in lower-case hex.
     pub(crate) fn id(&self) -> String {
         let text = serde_json::to_vec(&(&self.lines, &self.withheld)).unwrap_or_default();
         format!("{:x}", Sha256::digest(text))
@@ -113,12 +113,12 @@ impl Changes {
 }
 
 impl Grant {
-    /// The grant of these tools, which are all tools of one plugin, without the kinds that are withheld.
+    /// Creates the grant of these tools of one plugin, without the withheld kinds.
     pub fn new(tools: &[Arc<Tool>], withheld: Vec<NeedKind>) -> Option<Self> {
         let origin = &tools.first()?.origin;
         let each = tools.iter().map(|tool| {
             let needs = match is_foreign(tool) {
-                // Those of the grant before: they are named anew, or not.
+                // Named rights of the previous grant do not carry over: the person names them again.
                 true => Needs::default(),
                 false => tool.definition.needs.clone(),
             };
@@ -146,7 +146,7 @@ impl Grant {
         })
     }
 
-    /// Adds all that the server of these tools lists beside them: a person has read every word of it.
+    /// Adds all other entries that the server of these tools lists: a person has read every word of them.
     #[must_use]
     pub fn with_listed(mut self, tools: &[Arc<Tool>]) -> Self {
         let entries = tools.first().map(|tool| listed(&tool.origin));
@@ -154,7 +154,7 @@ impl Grant {
         self
     }
 
-    /// Adds what a person names for tools that cannot ask for it themselves.
+    /// Adds rights that a person names for tools that cannot declare their needs.
     #[must_use]
     pub fn with_named(mut self, mut named: Needs) -> Self {
         self.hosts = std::mem::take(&mut named.hosts);
@@ -170,18 +170,18 @@ impl Grant {
         }
     }
 
-    /// Names the grant of the plugin at `location`: sha256 over all of it, in lower-case hex. A person's word
-    /// is remembered by this name, so that a lock which somebody else has written grants nothing.
+    /// Identifies the grant of the plugin at `location`: sha256 over all of it, in lower-case hex. The user's own
+    /// record of consents stores this id, so that a lock file from a checkout grants nothing.
     pub fn id(&self, location: &str) -> String {
         let mut hash = Sha256::new();
         hash.update((location.len() as u64).to_le_bytes());
         hash.update(location);
-        // Maps are sorted and fields are in order: equal grants are equal texts.
+        // Maps are sorted and fields are in order: equal grants give equal texts.
         hash.update(serde_json::to_vec(self).unwrap_or_default());
         format!("{:x}", hash.finalize())
     }
 
-    /// How the plugin that has these tools now stands to this grant.
+    /// Compares the current tools of a plugin with this grant.
     pub fn standing(&self, tools: &[Arc<Tool>]) -> Standing {
         match tools.first() {
             Some(tool) if tool.origin.digest == self.digest => Standing::Granted,
@@ -193,7 +193,7 @@ impl Grant {
         }
     }
 
-    /// What of a tool's needs is granted.
+    /// The granted part of a tool's needs.
     pub fn granted(&self, tool: &Tool) -> Needs {
         let Some(grant) = self.tools.get(tool.own_name()) else {
             return Needs::default();
@@ -210,15 +210,15 @@ impl Grant {
         needs
     }
 
-    /// Whether a tool of a server is the very one that a person has seen, of a server that is started or reached as
-    /// it was then.
+    /// Returns true if a server's tool has the definition that a person has seen, and the server is started or reached
+    /// as it was then.
     fn pins(&self, tool: &Tool) -> bool {
         let pinned = self.tools.get(tool.own_name());
         self.imports == sorted(&tool.origin.imports)
             && pinned.is_some_and(|pinned| pinned.definition == definition_hash(tool))
     }
 
-    /// The origin of a server's tools, in which the entries are marked that a person has seen.
+    /// The origin of a server's tools, with the entries marked that a person has seen.
     fn seen(&self, origin: &Origin) -> Origin {
         let mut origin = origin.clone();
         for entry in &mut origin.listed {
@@ -281,13 +281,13 @@ impl Grant {
     }
 }
 
-/// Puts in force what the lock grants. `counts` says whether a person has said so: it is given the place of the
-/// plugin and the name of the grant. Answers with what is amiss, one line for each grant that does not count.
+/// Applies the grants of the lock to the tools. `counts` gets the plugin's location and the grant's id, and returns
+/// true if a person has consented to it. Returns a line for each grant that does not count.
 pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut amiss = Vec::new();
     for (location, grant) in &lock.plugins {
         let named = grant.named();
-        // A component that reaches nothing by itself reaches what a person names for it.
+        // A component without reach of its own reaches what a person grants it by name.
         let takes = |tool: &Tool| match tool.trust {
             Trust::Untrusted => true,
             Trust::Harmless => is_foreign(tool) && !named.is_empty(),
@@ -327,13 +327,13 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
             match &standing {
                 Standing::Granted => {
                     if is_foreign(tool) {
-                        // As if it had asked: its needs are shown with them.
+                        // Treated as declared needs, so that they are shown with them.
                         tool.definition.needs = nameable(tool, named.clone());
                     }
                     tool.granted = grant.granted(tool);
                     tool.trust = Trust::Trusted;
                 }
-                // A server is what it was to each tool that is what it was: one that changes takes no other along.
+                // A changed tool of a server does not affect the grants of its unchanged tools.
                 Standing::Changed(_) if tool.source == Source::Mcp && grant.pins(tool) => {
                     tool.trust = Trust::Trusted;
                 }
@@ -345,7 +345,7 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
     amiss
 }
 
-/// The entries of a server's lists that a grant of it covers already.
+/// The entries of a server's lists that its grant covers.
 fn seen(origin: &Origin) -> impl Iterator<Item = String> {
     let seen = origin.listed.iter().filter(|entry| entry.is_seen);
     seen.map(|entry| entry.words.clone())
@@ -359,7 +359,7 @@ fn listed(origin: &Origin) -> impl Iterator<Item = &str> {
         .map(|entry: &ListedEntry| entry.words.as_str())
 }
 
-/// What left a list and what came into it.
+/// Adds the lines that were removed from a list and added to it.
 fn differences(what: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {
     for line in new.iter().filter(|line| !old.contains(line)) {
         changes.push(format!("now {what} {line}"));
@@ -375,8 +375,8 @@ fn sorted(imports: &[String]) -> Vec<String> {
     imports
 }
 
-/// Imports without the patch numbers of WASI's packages: a patch changes no interface, and a new toolchain
-/// brings another one for each of them.
+/// Imports without the patch numbers of WASI's packages: a patch changes no interface, and a new toolchain brings
+/// another one for each of them.
 fn unpatched(imports: &[String]) -> Vec<String> {
     let unpatched = imports.iter().map(|import| {
         let versioned = import.split_once('@');
@@ -386,7 +386,7 @@ fn unpatched(imports: &[String]) -> Vec<String> {
         let parts: Vec<&str> = version.split('.').collect();
         let number = |part: &&str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
         match parts.as_slice() {
-            // A release: what comes before one may differ in everything.
+            // Release versions only: pre-releases may differ in everything.
             [major, minor, _] if parts.iter().all(number) => format!("{name}@{major}.{minor}"),
             _ => import.clone(),
         }
@@ -397,7 +397,7 @@ fn unpatched(imports: &[String]) -> Vec<String> {
     unpatched
 }
 
-/// What a tool says of itself, in lines.
+/// The definition of a tool, in lines.
 fn said(definition: &Definition) -> Vec<String> {
     let mut lines = Vec::new();
     let title = definition.title.iter();
@@ -414,7 +414,7 @@ fn said(definition: &Definition) -> Vec<String> {
         let Some(object) = properties.as_object() else {
             continue;
         };
-        // Property by property: a change is seen where it is.
+        // Property by property, so that a change is shown at its position.
         for (key, value) in object {
             match value.as_object().filter(|_| key == "properties") {
                 Some(each) => lines.extend(

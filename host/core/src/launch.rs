@@ -1,6 +1,6 @@
-//! The port to programs that go on beside the calls: a server of other people's, started in the sandbox of commands.
+//! The port to long-running programs: third-party servers, started in the sandbox of commands.
 //!
-//! Never here: which server is started, and what is said to it.
+//! Out of scope: the choice of the server, and the protocol spoken with it.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -9,36 +9,35 @@ use crate::config::{McpPackage, SandboxSettings};
 use crate::error::{Code, ToolError};
 use crate::network::HostPattern;
 
-/// What is to be started. A person's settings say so, and nothing that a model can reach.
+/// The program to start. It is defined by a person's settings, and out of reach for models.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Launch {
-    /// The name that a person gave it; the record of its requests has it.
+    /// Its name in the settings, used in the audit log.
     pub name: String,
     /// The program and its arguments. No shell is involved. For a [`package`](Self::package), the arguments alone.
     pub words: Vec<String>,
-    /// The installed package whose program is started.
+    /// The installed package that contains the program.
     pub package: Option<McpPackage>,
-    /// Where, from the workspace root; an empty folder that nobody else writes to where none is named.
+    /// The working directory, from the workspace root; if `None`, an empty folder that no other program writes to.
     pub directory: Option<String>,
-    /// Whether it may run what lies in the workspace although it is in no sandbox, or has secrets.
+    /// True if it may run code of the workspace without a sandbox or with secrets.
     pub workspace_code: bool,
-    /// Whether there are secrets among its variables.
+    /// True if its variables contain secrets.
     pub secrets: bool,
-    /// Variables beside the few that every command gets.
+    /// Variables in addition to the few that every command gets.
     pub environment: Vec<(String, String)>,
     /// The sandbox that it runs in.
     pub sandbox: SandboxSettings,
-    /// The hosts that it may reach, where the sandbox gives it the network. Without any, those of
-    /// `network.allowedHosts`.
+    /// The hosts that it may reach if the sandbox allows network access; those of `network.allowedHosts` if empty.
     pub hosts: Vec<HostPattern>,
-    /// The parts of the workspace that it sees; `None` is all of it.
+    /// The visible parts of the workspace; `None` for all of it.
     pub folders: Option<Vec<LaunchFolder>>,
-    /// Folders of mimir's own that belong to this program alone, such as its home. It may change them, and no rule
-    /// about paths holds there.
+    /// Folders outside the workspace that belong to this program alone, such as its home. They are writable, and path
+    /// rules do not apply there.
     pub private: Vec<std::path::PathBuf>,
 }
 
-/// A folder of the workspace that a program was given.
+/// A workspace folder that a program can access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchFolder {
     /// Relative to the workspace; `.` is all of it.
@@ -47,7 +46,7 @@ pub struct LaunchFolder {
     pub writable: bool,
 }
 
-/// A program that runs. Dropping it kills it with all that it started.
+/// A running program. Dropping it kills the program with its descendants.
 pub struct Launched {
     /// Its standard input.
     pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
@@ -55,17 +54,17 @@ pub struct Launched {
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// Its standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// The hold on it. Dropping it kills the program.
+    /// The handle. Dropping it kills the program.
     pub hold: Box<dyn Hold>,
 }
 
-/// The hold on a program.
+/// A handle on a running program.
 pub trait Hold: Send + Sync {
-    /// Waits until all of it is gone, and says what it ended with, or why it was ended. May be dropped and called
-    /// again.
+    /// Waits until all of its processes have exited, and returns the exit code, or an error with the reason why it was
+    /// killed. Cancel-safe.
     fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>>;
 
-    /// Asks it to end.
+    /// Asks it to exit.
     fn terminate(&mut self) -> BoxFuture<'_, ()>;
 
     /// Kills it.
@@ -74,16 +73,16 @@ pub trait Hold: Send + Sync {
 
 /// Starts programs.
 pub trait Launcher: Send + Sync {
-    /// Starts one. When this is done, the program itself is running.
+    /// Starts a program. On success it is running.
     fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>>;
 }
 
-/// Starts nothing.
+/// A launcher that starts nothing.
 pub struct NoLauncher;
 
 impl Launcher for NoLauncher {
     fn launch(&self, _: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
-        let error = ToolError::new(Code::Unavailable, "no native programs can be run here");
+        let error = ToolError::new(Code::Unavailable, "native programs cannot be run here");
         Box::pin(std::future::ready(Err(error)))
     }
 }

@@ -1,11 +1,11 @@
-//! The bounds of a call. Every one is on by default and holds in every state of the guest.
+//! The limits of a call. Every limit is on by default and holds in every state of the component.
 
 use std::time::Duration;
 
-/// The bounds of one call; DESIGN section 7 gives the defaults.
+/// The limits of one call; DESIGN section 7 gives the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Wall clock round the whole call, host calls included, human time excluded.
+    /// Wall clock of the whole call, including host calls, excluding the time for approvals.
     pub wall: Duration,
     /// Units of fuel; roughly one per WebAssembly instruction.
     pub fuel: u64,
@@ -19,9 +19,9 @@ pub struct Limits {
     pub output_bytes: u64,
     /// Characters of text handed to the model.
     pub output_chars: usize,
-    /// Log lines kept of one call.
+    /// Log lines stored per call.
     pub log_lines: usize,
-    /// Bytes kept of one log line.
+    /// Bytes stored per log line.
     pub log_line_bytes: usize,
     /// Files and directories open at once.
     pub open_files: usize,
@@ -29,52 +29,51 @@ pub struct Limits {
     pub new_file_bytes: u64,
     /// Files, directories and links that one call may add to the workspace.
     pub new_files: u64,
-    /// All of one request over the network, human time excluded.
+    /// Time of one network request, excluding the time for approvals.
     pub http_time: Duration,
-    /// Bytes of the body of a request, and of its answer's.
+    /// Bytes of the body of a request and of its response.
     pub http_body: u64,
     /// Wall clock of compiling a component, before its first call or description. It does not count against `wall`.
     pub compile_time: Duration,
     /// Bytes of memory that compiling a component may take.
     pub compile_memory: u64,
-    /// Calls of one plugin at a time; more wait.
+    /// Concurrent calls of one plugin; more are queued.
     pub concurrent_per_plugin: usize,
     /// Calls per minute of one tool; off unless set.
     pub calls_per_minute: Option<u32>,
 }
 
 impl Limits {
-    /// Calls of all plugins at a time: each holds a memory slot of the engine's pool.
+    /// Concurrent calls of all plugins: each holds a memory slot of the engine's pool.
     pub const CONCURRENT_TOTAL: usize = 64;
-    /// Wall clock of a call whose tool runs commands, where nobody has set one: a build takes longer than computing.
+    /// Default wall clock of a call whose tool runs commands: a build takes longer than computing.
     pub const WALL_WITH_COMMANDS: Duration = Duration::from_secs(600);
-    /// Fuel for each second of wall clock where `limits.fuel` is not set: what a second of the tightest loop burns.
-    /// Ordinary code burns a tenth to a half of it, so that the wall clock ends a call and not its fuel.
+    /// Fuel for each second of wall clock if `limits.fuel` is not set: the consumption of the tightest loop. Ordinary
+    /// code uses a tenth to a half of it, so that the wall clock ends a call and not its fuel.
     pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
-    /// How deep tools may call tools. A cycle ends here and not at the end of the stack.
+    /// Maximum depth of nested calls. A cycle ends here and not with a stack overflow.
     pub const CALL_DEPTH: u32 = 8;
-    /// Memory that any call can have: all that one 32-bit memory addresses. The engine reserves address
-    /// space for it.
+    /// Maximum memory of any call: the address space of one 32-bit memory. The engine reserves address space for it.
     pub const MEMORY_MOST: u64 = 4 << 30;
-    /// Elements that any call can have in its tables, and instances that it can have: the engine's pool has
-    /// slots of this size, and no setting can widen them.
+    /// Maximum table elements and instances of any call: the engine's pool has slots of this size, and no setting can
+    /// raise them.
     pub const TABLE_ELEMENTS_MOST: u64 = 100_000;
     /// See [`Self::TABLE_ELEMENTS_MOST`].
     pub const INSTANCES_MOST: u32 = 64;
 }
 
 impl Limits {
-    /// The fuel of a call that may take this long, where `limits.fuel` is not set.
+    /// The fuel of a call with this wall clock, if `limits.fuel` is not set.
     pub fn fuel_within(wall: Duration) -> u64 {
         let seconds = wall.as_millis().div_ceil(1_000);
         let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).max(1);
-        // The engine counts with a sign.
+        // The engine uses signed numbers.
         seconds
             .saturating_mul(Self::FUEL_PER_SECOND)
             .min(i64::MAX as u64)
     }
 
-    /// No bound at all; for comparing, and never for a call.
+    /// Without any limit; for comparisons only, never for a call.
     pub(crate) const NONE: Self = Self {
         wall: Duration::MAX,
         fuel: u64::MAX,
@@ -96,7 +95,7 @@ impl Limits {
         calls_per_minute: None,
     };
 
-    /// Of each bound the tighter one.
+    /// The tighter of each pair of limits.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
@@ -122,7 +121,7 @@ impl Limits {
     }
 }
 
-/// The tighter of two bounds, of which either may not be set.
+/// The tighter of two optional limits.
 pub(crate) fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -143,7 +142,7 @@ impl Default for Limits {
             log_lines: 1_000,
             log_line_bytes: 4 << 10,
             open_files: 64,
-            // More than an honest call writes, less than fills a disk.
+            // More than a legitimate call writes, less than fills a disk.
             new_file_bytes: 1 << 30,
             new_files: 10_000,
             http_time: Duration::from_secs(30),

@@ -1,19 +1,19 @@
-//! The mark on what strangers wrote: a model that reads it has been told that nothing in it is an instruction. Whoever
-//! hands results to a model, a server or the agent, puts it there.
+//! The mark around untrusted text: models are instructed that nothing inside is an instruction. The code that passes
+//! results to a model (the server or the agent) adds it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-/// The mark of one result. Its lines carry a word that nobody could know before, so that no text can end its own mark.
+/// The mark of one result. Its lines carry an unpredictable word, so that no text can end its own mark.
 pub struct Mark {
     origin: String,
     word: String,
 }
 
 impl Mark {
-    /// The mark of a result from there.
+    /// A mark for a result of this origin.
     pub fn new(origin: &str) -> Self {
-        // Its keys are random; 64 bits are not guessed, and cost a model little.
+        // The hasher's keys are random; 64 bits cannot be guessed, and cost a model little.
         let word = RandomState::new().build_hasher().finish();
         Self {
             origin: origin.to_owned(),
@@ -21,7 +21,7 @@ impl Mark {
         }
     }
 
-    /// A text between the lines of the mark.
+    /// Wraps a text in the lines of the mark.
     pub fn around(&self, text: &str) -> String {
         let Self { origin, word } = self;
         format!(
@@ -29,13 +29,13 @@ impl Mark {
         )
     }
 
-    /// A string inside of a structured result between marks, on one line.
+    /// Marks a string inside a structured result, on one line.
     pub fn inline(&self, text: &str) -> String {
         let Self { word, .. } = self;
         format!("[untrusted {word}] {text} [end of untrusted {word}]")
     }
 
-    /// The line before a part that is no text.
+    /// The line before a part that is not text.
     pub fn before(&self) -> String {
         let Self { origin, word } = self;
         format!(

@@ -1,21 +1,21 @@
-//! The port to the language model that tools may ask, if they were granted that.
+//! The port to the language model that tools may use, if granted.
 //!
-//! A tool asks by way of [`crate::pipeline::Effects::complete`], which judges, bounds and records each question first.
+//! Tools use it through [`crate::pipeline::Effects::complete`], which checks, limits and records each prompt first.
 //!
-//! Never here: which model that is, and how it is reached.
+//! Out of scope: the choice of the model and the connection to it.
 
 use crate::backend::BoxFuture;
 use crate::error::{Code, ToolError};
 
 /// A language model.
 pub trait Completer: Send + Sync {
-    /// What it is called, for the record and for people; or why there is none.
+    /// Its name, for the audit log and for people; an error tells why there is no model.
     fn name(&self) -> Result<String, ToolError>;
 
-    /// The tokens that one answer may have.
+    /// Maximum tokens of one completion.
     fn most(&self) -> u32;
 
-    /// Completes a text in at most `most` tokens. Dropping the future stops it. `session` is for the record.
+    /// Completes a text in at most `most` tokens. Dropping the future stops it. `session` is for the audit log.
     fn complete<'a>(
         &'a self,
         prompt: &'a str,
@@ -24,7 +24,7 @@ pub trait Completer: Send + Sync {
     ) -> BoxFuture<'a, Result<String, ToolError>>;
 }
 
-/// There is no model.
+/// A model that is not available.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoModel;
 
@@ -32,7 +32,7 @@ impl NoModel {
     fn error() -> ToolError {
         ToolError::new(
             Code::Unavailable,
-            "there is no language model for tools here",
+            "a language model for tools is not available here",
         )
     }
 }

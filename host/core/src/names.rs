@@ -1,12 +1,12 @@
-//! The names that someone may have meant.
+//! Suggestions for misspelt names.
 
-/// Names further away than this share of their length are no help.
+/// Maximum relative distance of a helpful suggestion.
 const FAR: f64 = 0.6;
 
-/// A name that is so much further away than the nearest is not meant.
+/// Suggestions further from the nearest one than this are dropped.
 const WORSE: f64 = 0.25;
 
-/// How many names a message can carry before it stops helping.
+/// Maximum number of suggestions in a message.
 const MOST: usize = 3;
 
 /// The known names nearest to `wanted`, best first, at most three.
@@ -17,7 +17,7 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
         .map(|name| {
             let lower = name.to_lowercase();
             let mut score = strsim::jaro_winkler(&wanted, &lower);
-            // Two letters swapped or one wrong is near, however short the name.
+            // One swap or one wrong letter is near, however short the name.
             if strsim::damerau_levenshtein(&wanted, &lower) <= 1 {
                 score = score.max(0.95);
             }
@@ -36,7 +36,7 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
     scored.into_iter().map(|(_, name)| name).collect()
 }
 
-/// What a tool is called whose function has this name: `parseHTML` is `parse_html`.
+/// The tool name of a function name: `parseHTML` becomes `parse_html`.
 pub fn snake(name: &str) -> String {
     let all: Vec<char> = name.chars().collect();
     let mut snake = String::new();
@@ -59,7 +59,7 @@ pub fn snake(name: &str) -> String {
     snake
 }
 
-/// ` Did you mean a, b or c?`, or nothing when no name is near.
+/// ` Did you mean a, b or c?`, or an empty string if no name is near.
 pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(wanted, known).as_slice() {
         [] => String::new(),
@@ -71,7 +71,7 @@ pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) 
     }
 }
 
-/// What serde says of a key or a value that it does not know, with the nearest one that it does: it names all of them in
+/// Adds the nearest known key or value to an error of serde about an unknown one, which lists all known ones in
 /// backticks.
 pub fn nearer(message: &str) -> String {
     for (theirs, ours) in [

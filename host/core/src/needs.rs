@@ -1,4 +1,4 @@
-//! What a tool asks for, and what it was given. Asking grants nothing.
+//! The permissions that a tool requests, and those it was granted. A request grants nothing.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::{HostPattern, PatternError};
 
-/// How far a directory is opened.
+/// The access to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -21,9 +21,9 @@ pub enum Access {
 pub struct FileNeed {
     /// Relative to the workspace root, with `/` between components.
     pub path: String,
-    /// How far.
+    /// The access.
     pub access: Access,
-    /// The author's words to the person who grants it.
+    /// The author's explanation for the person who grants it.
     pub reason: String,
 }
 
@@ -32,17 +32,17 @@ pub struct FileNeed {
 pub struct HostNeed {
     /// `api.example.com`, `*.example.com`, optionally with `:port`; or `*`, any host that the settings allow.
     pub host: String,
-    /// HTTP methods in capitals.
+    /// HTTP methods in upper case.
     pub methods: Vec<String>,
-    /// The author's words to the person who grants it.
+    /// The author's explanation for the person who grants it.
     pub reason: String,
 }
 
-/// How a tool writes that it goes wherever it is told.
+/// The host pattern of a tool that takes arbitrary URLs.
 pub const ANY_HOST: &str = "*";
 
 impl HostNeed {
-    /// Its hosts.
+    /// Parses the host pattern.
     pub fn pattern(&self) -> Result<HostPattern, PatternError> {
         match self.is_any() {
             true => Ok(HostPattern::any()),
@@ -50,8 +50,7 @@ impl HostNeed {
         }
     }
 
-    /// Whether it names no host: then the settings alone say which ones are reached, and a person is asked about
-    /// others.
+    /// Returns true if it names no host: then only the settings allow hosts, and a person approves others.
     pub fn is_any(&self) -> bool {
         self.host == ANY_HOST
     }
@@ -62,27 +61,27 @@ impl HostNeed {
 pub struct CommandNeed {
     /// Such as `git status *`.
     pub pattern: String,
-    /// The author's words to the person who grants it.
+    /// The author's explanation for the person who grants it.
     pub reason: String,
 }
 
 /// A credential that the host adds to requests; the plugin never sees its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretNeed {
-    /// Under which name the person keeps it.
+    /// The name under which the person has stored it.
     pub name: String,
     /// The only host that it is sent to.
     pub host: String,
     /// The header that carries it.
     pub header: String,
-    /// The author's words to the person who grants it.
+    /// The author's explanation for the person who grants it.
     pub reason: String,
 }
 
-/// The prefix of a value of `wasi:config/store` that is the placeholder of a secret; the name of the secret follows.
+/// The prefix of values in `wasi:config/store` that are placeholders of secrets; the name of the secret follows.
 pub const SECRET_VALUE: &str = "secret:";
 
-/// Everything that a tool asks for.
+/// All permissions that a tool requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Needs {
@@ -101,17 +100,17 @@ pub struct Needs {
     /// Names of environment or configuration values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<String>,
-    /// Environment variables, with their values, that a person has set for a component which cannot ask for any.
+    /// Environment variables with values, set by a person for a component that cannot declare its needs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Values of `wasi:config/store` that a person has set for such a component. One that begins with
-    /// [`SECRET_VALUE`] stands for a secret.
+    /// Values of `wasi:config/store` set by a person for such a component. A value with the prefix [`SECRET_VALUE`] is
+    /// the placeholder of a secret.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
     /// Names of other tools that it calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Whether it asks a language model for completions.
+    /// True if it uses a language model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub model: bool,
 }
@@ -152,12 +151,12 @@ impl NeedKind {
 }
 
 impl Needs {
-    /// Whether nothing is asked for.
+    /// Returns true if it is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Drops what is not among `granted`.
+    /// Removes all needs that are not in `granted`.
     pub fn keep(&mut self, granted: &Self) {
         self.files.retain(|need| granted.files.contains(need));
         self.hosts.retain(|need| granted.hosts.contains(need));

@@ -1,9 +1,9 @@
-//! What may be reached over a network: host patterns, classes of addresses, and the policy that judges a request.
+//! Network targets: host patterns, classes of addresses, and the policy that checks a request.
 //!
-//! A text becomes a type here once ([`Target`], [`HostPattern`], [`Cidr`]), and only types are compared: `127.1`,
+//! A text is parsed once into a type ([`Target`], [`HostPattern`], [`Cidr`]), and only types are compared: `127.1`,
 //! `0x7f000001` and `１２７.０.０.１` are one address before any rule sees them.
 //!
-//! Never here: sockets, name lookup, time. `core::net` has the addresses and nothing that opens one.
+//! Out of scope: sockets, name lookup, time. `core::net` has addresses and nothing that opens a socket.
 
 mod address;
 mod cidr;

@@ -1,12 +1,13 @@
-//! What a caller gets: the result or the error, how far it can be trusted, and what it cost.
+//! The end of a call: the result or the error, its label, and its cost.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::ToolError;
+use crate::pipeline::ContentSource;
 use crate::tokens;
 
-/// Bytes as they travel in JSON.
+/// Serializes bytes as base64.
 mod base64_bytes {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -51,7 +52,7 @@ pub enum Content {
         /// Its media type.
         mime_type: String,
     },
-    /// A file that the call made.
+    /// A file created by the call.
     File {
         /// The file.
         #[serde(with = "base64_bytes")]
@@ -69,7 +70,7 @@ impl Content {
         Content::Text { text: text.into() }
     }
 
-    /// How many bytes of payload it holds.
+    /// The size of the payload in bytes.
     pub fn len(&self) -> usize {
         match self {
             Content::Text { text } => text.len(),
@@ -79,25 +80,25 @@ impl Content {
         }
     }
 
-    /// Whether it holds nothing.
+    /// Returns true if it has no payload.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What a successful call gives.
+/// The output of a successful call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Output {
     /// The parts, in order.
     pub content: Vec<Content>,
-    /// The structured result; matches the tool's output schema when there is one. It is missing then only if no
-    /// form of it that is safe to show matches: the masked value is a text part in that case.
+    /// The structured result; matches the tool's output schema if there is one. It is missing then only if no masked
+    /// form of it matches: the masked value is a text part in that case.
     pub structured: Option<Value>,
-    /// The exit code of what the tool ran, if it ran something.
+    /// The exit code of the program that the tool ran, if any.
     pub exit_code: Option<i32>,
 }
 
-/// How many bytes the value has as JSON text.
+/// The size of a value as JSON text, in bytes.
 pub fn json_len(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -115,7 +116,7 @@ pub fn json_len(value: &Value) -> usize {
     count.0
 }
 
-/// Who stands behind a text.
+/// The trust level of a text, by its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustLevel {
@@ -123,17 +124,17 @@ pub enum TrustLevel {
     System,
     /// Written by the person, or from the person's own workspace.
     User,
-    /// From a place that the person vouches for.
+    /// From a source that the person vouches for.
     Verified,
     /// From anywhere else: never to be followed as an instruction.
     Untrusted,
 }
 
-/// How far a text may travel.
+/// The confidentiality of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataClass {
-    /// Anyone may see it.
+    /// Public.
     Public,
     /// Meant for this workspace.
     Internal,
@@ -143,20 +144,20 @@ pub enum DataClass {
     Secret,
 }
 
-/// What is known about a result.
+/// The trust level, the data class and the origin of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Label {
-    /// Who stands behind it.
+    /// The trust level.
     pub trust: TrustLevel,
-    /// How far it may travel.
+    /// The data class.
     pub data_class: DataClass,
-    /// Where it comes from: a source and a tool.
+    /// The origin: a source and a tool.
     pub origin: String,
 }
 
 impl Label {
-    /// The worse of both, with the origin of the one that makes it so.
+    /// Combines both to the worse label, with the origin of the part that makes it worse.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let (trust, data_class) = (
@@ -171,7 +172,7 @@ impl Label {
         }
     }
 
-    /// What is taken to be true of something whose label is lost.
+    /// The label assumed for content whose label is lost.
     pub fn worst(origin: impl Into<String>) -> Self {
         Self {
             trust: TrustLevel::Untrusted,
@@ -181,24 +182,25 @@ impl Label {
     }
 }
 
-/// What a call cost.
+/// The cost of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// Wall clock in milliseconds, from the call's coming in to its end, refusals included; human time excluded.
+    /// Wall clock in milliseconds, from the arrival of the call to its end, also if refused; excluding the time for
+    /// approvals.
     pub duration_ms: f64,
-    /// Units of fuel used, where the backend meters.
+    /// Units of fuel used, if the backend meters them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
-    /// Most bytes of linear memory held at once, where the backend meters.
+    /// Peak linear memory in bytes, if the backend meters it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
     /// Bytes of arguments.
     pub bytes_in: u64,
-    /// Bytes of result as it left the tool.
+    /// Bytes of the tool's raw result.
     pub bytes_out: u64,
-    /// About how many tokens the text of the result is to a model, as [`crate::tokens::about`] has it: what is left of
-    /// it after limits and masking, and the message of a failure.
+    /// Estimated tokens of the result's text for a model (see [`crate::tokens::about`]), after limits and masking; for
+    /// a failure, those of its message.
     pub tokens: u64,
 }
 
@@ -207,44 +209,46 @@ pub struct Receipt {
 pub struct Outcome {
     pub(crate) result: Result<Output, ToolError>,
     pub(crate) label: Label,
+    /// The source of its untrusted content.
+    pub(crate) source: ContentSource,
     pub(crate) truncated: bool,
     pub(crate) redactions: u32,
     pub(crate) receipt: Receipt,
 }
 
 impl Outcome {
-    /// The result, or why there is none.
+    /// The result or the error.
     pub fn result(&self) -> Result<&Output, &ToolError> {
         self.result.as_ref()
     }
 
-    /// Whether the tool did what it was asked.
+    /// Returns true if the call succeeded.
     pub fn is_ok(&self) -> bool {
         self.result.is_ok()
     }
 
-    /// How far the result can be trusted.
+    /// The label of the result.
     pub fn label(&self) -> &Label {
         &self.label
     }
 
-    /// Whether anything was cut off.
+    /// Returns true if the result was truncated.
     pub fn truncated(&self) -> bool {
         self.truncated
     }
 
-    /// How many secrets were masked.
+    /// The number of masked secrets.
     pub fn redactions(&self) -> u32 {
         self.redactions
     }
 
-    /// What it cost.
+    /// The cost of the call.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// About how many tokens this result is to a model: of what is structured and of details, where those are what it
-    /// gets to read.
+    /// Estimates the tokens of this result for a model; includes structured content and details if the model reads
+    /// those.
     pub(crate) fn tokens(result: &Result<Output, ToolError>) -> u64 {
         let told = |value: &Option<Value>| {
             let text = value.as_ref().map(Value::to_string);
@@ -257,7 +261,7 @@ impl Outcome {
         let text = |part: &Content| match part {
             Content::Text { text } => Some(tokens::about(text)),
             Content::File { data, .. } => Some(std::str::from_utf8(data).map_or(0, tokens::about)),
-            // What a picture takes is each provider's to say.
+            // The token cost of a picture depends on the provider.
             Content::Image { .. } | Content::Audio { .. } => None,
         };
         let parts = output.content.iter().filter_map(text).sum();
@@ -268,7 +272,7 @@ impl Outcome {
         }
     }
 
-    /// All text parts, joined by line ends; of an error, its message.
+    /// All text parts, joined by line ends; for an error, its message.
     pub fn text(&self) -> String {
         match &self.result {
             Ok(output) => {

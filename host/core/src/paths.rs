@@ -1,4 +1,4 @@
-//! Which paths a tool may touch: pure matching over workspace-relative paths, no I/O.
+//! Path rules for tools: pure matching over workspace-relative paths, no I/O.
 //!
 //! The caller resolves a path first, through every link and `..`, and asks about the canonical result. Rules
 //! compare names folded (case, Unicode form, invisible characters, dots and spaces at the end), so that they
@@ -9,11 +9,13 @@
 mod fold;
 mod matcher;
 mod names;
+mod obeyed;
 mod protected;
 mod rule;
 #[cfg(test)]
 mod tests;
 
+pub use obeyed::{is_obeyed, obeyed_note};
 pub use rule::{Layer, Rule, Shield};
 
 /// A path as it is compared: two spellings of one file on any file system are one string.
@@ -25,7 +27,7 @@ pub(crate) fn fold_path(path: &str) -> String {
 use matcher::{Matcher, Pattern, Walk};
 use std::sync::{Arc, LazyLock};
 
-/// Why a pattern is refused.
+/// An invalid pattern.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PatternError {
     /// The pattern can't mean a path below the workspace.
@@ -54,10 +56,10 @@ pub enum PatternError {
     },
 }
 
-/// What the rules say of a path.
+/// The verdict of the rules on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// No rule speaks of it.
+    /// No rule matches.
     Free,
     /// It may be read and listed only.
     ReadOnly {
@@ -177,7 +179,7 @@ impl PathRules {
         PROTECTED.clone()
     }
 
-    /// Everything is hidden.
+    /// Hides everything.
     pub fn nothing() -> Self {
         let all = parse("**", Shield::Hidden, Layer::Denied);
         all.and_then(|all| Self::none().with(vec![all]))
@@ -245,8 +247,12 @@ impl PathRules {
     }
 
     fn pairs(&self) -> impl Iterator<Item = (Rule, Pattern)> {
-        let pairs = self.inner.rules.iter().zip(&self.inner.patterns);
+        let pairs = self.pairs_by_ref();
         pairs.map(|(rule, pattern)| (rule.clone(), pattern.clone()))
+    }
+
+    fn pairs_by_ref(&self) -> impl Iterator<Item = (&Rule, &Pattern)> {
+        self.inner.rules.iter().zip(&self.inner.patterns)
     }
 
     fn with(&self, added: Vec<(Rule, Pattern)>) -> Result<Self, PatternError> {
@@ -315,6 +321,20 @@ impl PathRules {
             .live()
             .first()
             .and_then(|live| self.rule(live.rule))
+    }
+
+    /// Returns true if a rule that a person made with `deny` could match something below the directory `dir`, be it for
+    /// the path of `dir` or by a name at any depth.
+    pub fn may_deny_below(&self, dir: &str) -> bool {
+        let denies = |rule: &Rule| rule.layer == Layer::Denied && !rule.lifts;
+        self.pairs_by_ref()
+            .any(|(rule, pattern)| denies(rule) && pattern.floats())
+            || self
+                .scope(dir)
+                .walk
+                .live()
+                .iter()
+                .any(|live| self.rule(live.rule).is_some_and(denies))
     }
 
     /// The rule that stands against moving a directory (or a link to one) from `from` to `to`: one that

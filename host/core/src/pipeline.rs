@@ -1,4 +1,4 @@
-//! The one road: every call, from every front-end, to every kind of tool, nested ones too.
+//! The pipeline: every call passes through it, from every front-end, to every kind of tool, nested calls too.
 //!
 //! ```text
 //! Call ─► validate ─ Checked ─► decide ─ Ruled ─► approve ─ Approved ─► run ─► Backend ─ Raw ─┐
@@ -7,6 +7,26 @@
 //!
 //! Each stage takes the type of the one before and returns its own; none can be skipped, because
 //! only a stage can make its type. A refusal at any stage becomes an outcome like any other.
+//!
+//! # Walks
+//!
+//! A call: `call.rs` (`Call`) → `pipeline.rs` (`Pipeline::call`) → `pipeline/trail.rs` (starts the record) →
+//! `pipeline/validate.rs` (`Checked`) → `pipeline/decide.rs` (rules, paths, network, the tool's assessor: `Ruled`) →
+//! `pipeline/approve.rs` (a question if a rule asks: `Approved`) → `pipeline/run.rs` (waits for a slot) → the backend,
+//! such as `host/wasm/src/backend.rs` (`Raw`) → `pipeline/sanitize.rs` (`Clean`) → `pipeline/label.rs` (`Labeled`) →
+//! `pipeline/audit.rs` (`Outcome`).
+//!
+//! A grant: `host/app/src/ledger.rs` or `mimir tools trust` (`host/cli/src/commands/tools_trust.rs`) makes a `Grant` →
+//! `.mimir/tools.lock`, and the id of the grant in the user's own store → `host/app/src/setup.rs` loads both →
+//! `grants.rs` (`apply` sets the trust and the granted needs of each tool) → `registry.rs` → `pipeline/decide.rs` (asks
+//! if the grant is missing) → `pipeline/approve.rs` (the rights of the call) → the backend (mounts), and again for each
+//! effect of the running call in `pipeline/effect.rs`, so that a revoked grant stops it.
+//!
+//! A shell text: the arguments of a call name it → `policy/commands.rs` (`command_of`) → `pipeline/decide.rs`
+//! (`commands`) → `Runner::read` (the parser in `host/process/src/shell.rs`) → `policy/commands.rs` checks each simple
+//! command → `pipeline/approve.rs` → the tool (`plugins/exec`) asks to run it → `pipeline/effect/command.rs` compares
+//! it with the call's own command (`is_own`), parses and checks it again (`Permitted`) → `host/process/src/run.rs` and
+//! `host/process/src/sandbox.rs`.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -52,6 +72,7 @@ pub use validate::Checked;
 
 use approve::{Next, Remembered};
 use run::Slots;
+pub(crate) use session::ContentSource;
 use session::Sessions;
 use trail::Trail;
 use underway::UnderWay;
@@ -65,14 +86,14 @@ pub struct World {
     pub policy: Policy,
 }
 
-/// What the pipeline needs from outside.
+/// The ports of the pipeline.
 #[derive(Clone)]
 pub struct Ports {
     /// Asks a person.
     pub approver: Arc<dyn Approver>,
     /// Keeps a person's lasting answers.
     pub ledger: Arc<dyn Ledger>,
-    /// Knows what is secret.
+    /// Provides the secrets to mask.
     pub vault: Arc<dyn Vault>,
     /// Records every call.
     pub audit: Arc<dyn AuditSink>,
@@ -84,14 +105,14 @@ pub struct Ports {
     pub model: Arc<dyn Completer>,
 }
 
-/// What would become of a call.
+/// The predicted treatment of a call.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// What every rule says.
+    /// The evaluation of all rules.
     pub evaluation: Evaluation,
     /// If a person would have to be asked: the answer that was given before and lets it through.
     pub lease: Option<Lease>,
-    /// What would let it through else, for the person.
+    /// The remedies, for the person.
     pub way_out: Vec<String>,
     /// The request that the call is about, where its arguments name one. It was judged and not sent.
     pub network: Option<Foreseen>,
@@ -117,9 +138,9 @@ struct Inner {
     under_way: Arc<AtomicUsize>,
 }
 
-/// Where the tools and rules of a pipeline come from.
+/// The source of a pipeline's tools and rules.
 enum Worlds {
-    /// Somebody puts them in place.
+    /// Replaced from outside.
     Own(RwLock<Arc<World>>),
     /// They are some of those of another pipeline.
     Within {
@@ -133,7 +154,7 @@ enum Worlds {
 /// Takes tools away, and adds rules.
 type Narrow = dyn Fn(&World) -> World + Send + Sync;
 
-/// What a call meets on its way: the world at the moment it came in, and what all calls share.
+/// The context of a call: the snapshot at its arrival, and the state that all calls share.
 struct Road<'a> {
     pipeline: &'a Pipeline,
     world: &'a World,
@@ -240,14 +261,14 @@ impl Pipeline {
         self.0.ports.runner.end_session(id);
     }
 
-    /// The worst that a session has read, for whoever keeps it beyond this process.
+    /// The taint label of a session, to be stored beyond this process.
     pub fn read_by(&self, session: &str) -> Label {
         self.0.sessions.get(session).label()
     }
 
-    /// A session goes on that has read that. A front-end says so before the first call.
+    /// Restores the taint label of a resumed session. Call it before the first call.
     pub fn resume(&self, session: &str, read: &Label) {
-        self.0.sessions.get(session).read(read, None);
+        self.0.sessions.get(session).read(read, ContentSource::Other);
     }
 
     /// Runs a call from beginning to end. Dropping the future stops the tool and records that.
@@ -267,7 +288,7 @@ impl Pipeline {
         audit::audit(labeled, trail, under_way.is_alone()).await
     }
 
-    /// What would be decided about this call, and why. Nothing runs but the tool's assessor.
+    /// Explains the decision about this call. Nothing runs but the tool's assessor.
     pub async fn explain(&self, call: Call) -> Result<Explanation, ToolError> {
         let world = self.world();
         let road = self.road(&world);
@@ -315,7 +336,7 @@ impl Road<'_> {
         })
     }
 
-    /// The way in: what stands between a call and its tool.
+    /// Runs the stages from the call to its tool.
     async fn attempt(&self, mut call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
         trail.sighted(&call, &self.world.registry)?;
         for _ in 0..EDITS_MAX {

@@ -12,8 +12,9 @@ use crate::config::{
 };
 use crate::decision::{Decision, Evaluation, Reason};
 use crate::limits::Limits;
+use crate::names::did_you_mean;
 use crate::paths::PathRules;
-use crate::redact::Redactor;
+use crate::redact::{ExceptionError, Redactor};
 use crate::tool::{Tool, ToolName};
 
 mod budget;
@@ -49,7 +50,7 @@ pub use error::PolicyError;
 pub use source::Source;
 
 use budget::Budget;
-pub(crate) use commands::{CommandQuestion, command_of};
+pub(crate) use commands::{CommandQuestion, command_of, only_reads};
 
 use commands::Commands;
 use danger::Danger;
@@ -361,9 +362,13 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<()
     check_globs(&format!("tools.{tool}.deny"), &settings.deny, source)?;
     if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
         let key = format!("tools.{tool}.redaction.exceptions");
+        let hint = match &error {
+            ExceptionError::Unknown { rule } => did_you_mean(rule, Redactor::rules()),
+            ExceptionError::Value { .. } => String::new(),
+        };
         return Err(PolicyError::Rule {
             place: source.at(&key),
-            text: format!("{key}: {error}"),
+            text: format!("{key}: {error}.{hint}"),
         });
     }
     if !settings.reveal.is_empty() {

@@ -1,4 +1,4 @@
-//! The tools that can be called now, by name and alias.
+//! The set of callable tools, by name and alias.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ mod reserved;
 
 pub use reserved::Reserved;
 
-/// A file, or one of its tools, that is left out, and why. The rest goes on.
+/// A file, or one of its tools, left out of the registry with the reason. The rest stays usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantined {
     /// The file, or the tool in the file.
     pub location: String,
     /// The kind of fault.
     pub code: Code,
-    /// What is wrong and what would mend it.
+    /// The fault, and how to fix it.
     pub reason: String,
 }
 
-/// An unchanging set of tools. A change makes a new one.
+/// An immutable set of tools. A change makes a new one.
 #[derive(Debug, Default)]
 pub struct Registry {
     tools: Vec<Arc<Tool>>,
@@ -34,10 +34,9 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Takes tools in order of precedence: a later tool whose name or alias is taken is left out,
-    /// and the reason names both sources. What a person has granted is before what came later under its name; where
-    /// one of them is a server's and none was granted, neither is before the other: what rules say of that name was said
-    /// of one, and nobody knows which.
+    /// Takes tools in order of precedence: a later tool whose name or alias is taken is left out, and the reason names
+    /// both sources. A granted tool precedes later ones with its name. If one of them belongs to a server and none is
+    /// granted, all are left out: rules about that name were written for one of them, and mimir cannot tell which.
     pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
         let mut registry = Self {
             quarantined,
@@ -67,15 +66,14 @@ impl Registry {
         registry
     }
 
-    /// The same, where these names are kept for servers: of a tool that is not there because its server is not, it is
-    /// said why.
+    /// Reserves names for servers: the error for such a name tells why its server is not available.
     #[must_use]
     pub fn with_reserved(mut self, reserved: Reserved) -> Self {
         self.reserved = reserved;
         self
     }
 
-    /// Leaves a tool out whose name another source has too; `holder` is the one that a person has granted.
+    /// Leaves out a tool whose name another source has too; `holder` is the one that a person has granted.
     fn leave_out(&mut self, tool: &Tool, holder: Option<&str>) {
         let name = tool.name();
         let reason = match holder {
@@ -125,7 +123,7 @@ impl Registry {
         self.names.get(name).map(|&at| &self.tools[at])
     }
 
-    /// The tool with this name or alias, or an error that names the nearest ones, or says why its server is not there.
+    /// The tool with this name or alias. The error names the nearest ones, or tells why its server is not available.
     pub fn find(&self, name: &str) -> Result<&Arc<Tool>, ToolError> {
         self.get(name).ok_or_else(|| {
             let shown = crate::text::visible(crate::text::prefix(name, 64));
@@ -136,7 +134,7 @@ impl Registry {
             }
             if let Some(left_out) = self.left_out(name) {
                 let (location, reason) = (&left_out.location, &left_out.reason);
-                // The reason may have words out of the file, which are for the person alone.
+                // The reason may quote the file, which only the person may read.
                 let message = format!(
                     "`{shown}` is left out, because of what is wrong with {location}; `mimir tools info {shown}` says what"
                 );
@@ -145,15 +143,15 @@ impl Registry {
             let near = did_you_mean(name, self.names.keys().map(String::as_str));
             ToolError::new(
                 Code::NotFound,
-                format!("there is no tool `{shown}`.{near} `mimir tools list` shows all."),
+                format!("unknown tool `{shown}`.{near} `mimir tools list` shows all."),
             )
         })
     }
 
-    /// The file, or the tool in it, that was left out under this name.
+    /// The file or the tool that was left out under this name.
     fn left_out(&self, name: &str) -> Option<&Quarantined> {
         self.quarantined.iter().find(|left_out| {
-            // A file, or `file (tool)`.
+            // Either `file` or `file (tool)`.
             let (file, tool) = match left_out.location.split_once(" (") {
                 Some((file, tool)) => (file, tool.strip_suffix(')')),
                 None => (left_out.location.as_str(), None),
@@ -170,13 +168,13 @@ impl Registry {
         })
     }
 
-    /// Those of the tools that are kept, under the names that they have here.
+    /// The tools for which `keep` returns true, under their names here.
     #[must_use]
     pub fn only(&self, mut keep: impl FnMut(&Tool) -> bool) -> Self {
         self.with(|tool| keep(tool).then(|| Arc::clone(tool)))
     }
 
-    /// What `choose` makes of the tools, under the names that they have here.
+    /// Maps the tools with `choose`, under their names here; drops those that become `None`.
     #[must_use]
     pub fn with(&self, mut choose: impl FnMut(&Arc<Tool>) -> Option<Arc<Tool>>) -> Self {
         let mut places = HashMap::new();
@@ -211,13 +209,13 @@ impl Registry {
             .collect()
     }
 
-    /// What was left out, and why.
+    /// The files and tools that were left out, with reasons.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }
 }
 
-/// The way to rename a tool. The name of a component's tool is in its file, which may be another author's.
+/// Advice for renaming a tool. The name of a component's tool is in its file, which may be another author's.
 fn other_name(tool: &Tool) -> String {
     let file = tool.origin.location.rsplit('/').next().unwrap_or_default();
     match file.strip_suffix(".wasm") {
@@ -233,8 +231,8 @@ fn other_name(tool: &Tool) -> String {
     }
 }
 
-/// The names that several sources have and that are not simply the first one's, each with the source that it belongs to: the only one that a
-/// person has granted. What comes with mimir is not contested.
+/// The contested names: those of several sources where the first does not simply win, each with the only source that a
+/// person has granted, if any. Names of built-in tools are not contested.
 fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
     let mut by_name: HashMap<&str, Vec<&Tool>> = HashMap::new();
     for tool in tools {
@@ -254,7 +252,7 @@ fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
             (Some(one), None) => Some(one.origin.location.clone()),
             _ => None,
         };
-        // Of files in the folder the first counts, unless a person has granted one of them.
+        // Among files in the folder the first wins, unless a person has granted one of them.
         (holder.is_some() || has(Source::Mcp)).then(|| (name.to_owned(), holder))
     });
     contested.collect()

@@ -1,4 +1,4 @@
-//! JSON Schema 2020-12: kept as text, compiled when a call needs it.
+//! JSON Schema 2020-12: stored as text, compiled on first use.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -21,36 +21,36 @@ pub use models::{children, for_models};
 use cost::Verdict;
 use shape::Shape;
 
-/// A schema whose root is an object. Compiling waits for the first validation, so that listing
-/// a thousand tools compiles nothing. As JSON it is the schema itself, in its own spelling.
+/// A schema whose root is an object. It is compiled at the first validation, so that listing a thousand tools compiles
+/// nothing. Serializes to the schema itself, in its original spelling.
 #[derive(Clone)]
 pub struct Schema {
     text: Arc<str>,
     compiled: Arc<OnceLock<Result<Compiled, String>>>,
 }
 
-/// What checks values, and what tells how long that takes.
+/// The validator, and the estimator of its cost.
 struct Compiled {
     validator: Validator,
     shape: Shape,
 }
 
-/// More ways not to match are not told apart.
+/// Failures are counted up to this number.
 const MOST_COUNTED: usize = 1_000;
 
-/// The longest part of an instance that a message repeats.
+/// Maximum characters of an instance that a message quotes.
 const SHOWN: usize = 200;
 
-/// The compiled forms of all patterns, in bytes: they are kept as long as the schema, and a few characters can be
+/// Maximum bytes of all compiled patterns: they live as long as the schema, and a few characters can compile to
 /// megabytes.
 const PATTERNS_MOST: usize = 16 << 20;
 
-/// What one of them may have of that, and has where there are many.
+/// Maximum bytes of one compiled pattern, which is also the share of each in a schema with many.
 const PATTERN_MOST: usize = 2 << 20;
 const PATTERN_LEAST: usize = 64 << 10;
 
 impl Schema {
-    /// Takes a schema's text without looking at it. For text that was checked before.
+    /// Wraps the text of a schema that was checked before.
     pub fn unchecked(text: impl Into<Arc<str>>) -> Self {
         Self {
             text: text.into(),
@@ -83,7 +83,7 @@ impl Schema {
         serde_json::from_str(&self.text).unwrap_or_else(|_| json!({}))
     }
 
-    /// Whether a member of this name could be there: only a schema that closes its object says no.
+    /// Returns true if a member of this name is possible: only a closed object schema excludes it.
     pub fn takes(&self, name: &str) -> bool {
         let value = self.to_value();
         let named = value["properties"].get(name).is_some();
@@ -99,7 +99,7 @@ impl Schema {
         self.compiled
             .get_or_init(|| {
                 let value: Value = serde_json::from_str(&self.text).map_err(|e| e.to_string())?;
-                // First: what unfolds to too much may take as long to compile.
+                // Checked first: a schema that unfolds too far may also take too long to compile.
                 let shape = Shape::of(&value).map_err(|e| e.0)?;
                 let each = PATTERNS_MOST / shape.patterns.max(1);
                 let patterns = PatternOptions::fancy_regex()
@@ -115,7 +115,7 @@ impl Schema {
             .map_err(|reason| BadSchema(reason.clone()))
     }
 
-    /// In how many ways `value` does not match, as far as that is counted; a schema that is none matches nothing.
+    /// The number of ways in which `value` does not match, up to a maximum; nothing matches an invalid schema.
     pub(crate) fn faults(&self, value: &Value) -> usize {
         let Ok(Compiled { validator, shape }) = self.compiled() else {
             return MOST_COUNTED;
@@ -128,7 +128,7 @@ impl Schema {
         }
     }
 
-    /// Steps that one check of `value` takes, at most.
+    /// Upper bound of the steps of one check of `value`.
     pub(crate) fn steps(&self, value: &Value) -> u64 {
         match self.compiled() {
             Ok(compiled) => compiled.shape.steps(value),
@@ -136,7 +136,7 @@ impl Schema {
         }
     }
 
-    /// Checks `value` and names every failure with its place, as a JSON pointer.
+    /// Checks `value`, and reports every failure with its position as a JSON pointer.
     pub fn validate(&self, what: &str, value: &Value) -> Result<(), ToolError> {
         let Compiled { validator, shape } = self
             .compiled()
@@ -165,7 +165,7 @@ impl Schema {
     }
 }
 
-/// Text that is no usable schema.
+/// A text that is not a usable schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a usable JSON Schema: {0}")]
 pub struct BadSchema(String);
@@ -179,7 +179,7 @@ impl Serialize for Schema {
 
 impl<'de> Deserialize<'de> for Schema {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Skipped over and not taken apart: most are never asked for.
+        // Stored raw and not parsed: most schemas are never used.
         let raw = Box::<RawValue>::deserialize(from)?;
         Ok(Self::unchecked(raw.get()))
     }

@@ -1,10 +1,10 @@
-//! Small values that a plugin keeps between calls: one file each below `.mimir/state/storage`, in a folder that the
-//! plugin has to itself. A plugin is known by where it lies, so what it keeps outlives a new build of it.
+//! Small values that a plugin stores between calls: one file each below `.mimir/state/storage`, in a folder per
+//! plugin. A plugin is identified by its location, so its values survive a new build.
 //!
-//! A file begins with one line of JSON, its head, after which come the bytes of the value. It is written whole or
-//! not at all; what is no such file counts as no value.
+//! A file begins with one line of JSON, the header, followed by the bytes of the value. It is written atomically; an
+//! invalid file counts as no value.
 //!
-//! Never here: who may keep something, and what a label means for a session.
+//! Out of scope: the permission to store values, and the effect of a label on a session.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -18,37 +18,37 @@ use crate::files::{self, Links};
 use crate::outcome::Label;
 use crate::text;
 
-/// Where all of them are, below the workspace.
+/// The folder of all values, below the workspace.
 pub const FOLDER: &str = ".mimir/state/storage";
 
-/// Bytes of a key: it is a name.
+/// Maximum bytes of a key, which is a name.
 const KEY_MOST: usize = 256;
 
-/// Bytes of a value. It passes through the memory of the plugin and of the host whole.
+/// Maximum bytes of a value. It passes through the memory of the plugin and of the host as a whole.
 pub const VALUE_MOST: usize = 1 << 20;
 
-/// Values of one plugin. Each is a file, and a listing reads the head of every one.
+/// Maximum values per plugin. Each is a file, and a listing reads the header of every one.
 const VALUES_MOST: usize = 1_000;
 
-/// Bytes of all values of one plugin: what lies in every copy of the workspace.
+/// Maximum bytes of all values of one plugin: they are part of every copy of the workspace.
 const TOTAL_MOST: u64 = 16 << 20;
 
-/// Bytes of the first line of a file: a key, all of it escaped, and a label.
+/// Maximum bytes of the header line: a key, fully escaped, and a label.
 const HEAD_MOST: u64 = 8 << 10;
 
-/// How often a value is read anew that another call replaces at that moment.
+/// Maximum attempts to read a value that another call replaces at that moment.
 const TRIES: usize = 100;
 
-/// Letters of a file's name at the beginning of its folder, for people.
+/// Maximum characters of the plugin's file name at the beginning of its folder name, for people.
 const NAME_MOST: usize = 40;
 
-/// How keys begin under which a tool that ships keeps what it has worked out from files that are there anyway, such as
-/// vectors of memories: the same whichever session it ran in, and no words of anybody. Without this, a search by a session
-/// that has read strangers' content would make every later search one.
+/// Prefix of keys under which a built-in tool stores data derived from files, such as vectors of memories: identical
+/// in every session, and without foreign text. Without this exception, a search by a tainted session would taint every
+/// later search.
 pub const DERIVED: &str = "derived/";
 
-/// How keys begin under which a tool that ships notes whose words something may be. Such a mark has no value, only what
-/// the sessions had read that set it, and the worst of that for good.
+/// Prefix of keys under which a built-in tool marks the possible authors of a text. A mark has no value, only the
+/// label of the sessions that set it, of which the worst one stays permanently.
 pub const MARK: &str = "mark/";
 
 /// The values of one plugin.
@@ -58,21 +58,21 @@ pub struct Values {
     folder: PathBuf,
 }
 
-/// A value, and how far it can be trusted.
+/// A value with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// What was kept.
+    /// The bytes.
     pub bytes: Vec<u8>,
-    /// The worst that the session had read which kept it.
+    /// The label of the session that stored it.
     pub label: Label,
 }
 
-/// What all values of a plugin come to.
+/// The total size of a plugin's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Size {
-    /// How many there are.
+    /// The number of values.
     pub values: usize,
-    /// Their bytes, with what is noted about each.
+    /// Their bytes, with headers.
     pub bytes: u64,
 }
 
@@ -80,13 +80,13 @@ pub struct Size {
 #[serde(rename_all = "camelCase")]
 struct Head {
     key: String,
-    /// Bytes of the value: a file that a crash has torn has fewer.
+    /// Bytes of the value: a file truncated by a crash has fewer.
     length: u64,
     label: Label,
 }
 
 impl Values {
-    /// What the plugin at this place keeps in a workspace. Nothing is read or made yet.
+    /// The values of the plugin at this location in a workspace. Neither reads nor creates anything.
     pub fn of(workspace: &Path, location: &str) -> Self {
         let stem = Path::new(location).file_stem().unwrap_or_default();
         let named = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -100,12 +100,12 @@ impl Values {
         }
     }
 
-    /// Where they are.
+    /// The folder of the values.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The value of a key, if there is one.
+    /// Reads the value of a key, if there is one.
     pub fn get(&self, key: &str) -> Result<Option<Value>, ToolError> {
         named(key)?;
         let read = self.read(&self.file(key), VALUE_MOST as u64);
@@ -118,7 +118,7 @@ impl Values {
         }))
     }
 
-    /// What a mark says: the worst that whoever set it had read. One that cannot be read may have said anything.
+    /// Reads a mark: the worst label of the sessions that set it. An unreadable mark counts as the worst label.
     pub fn mark(&self, key: &str) -> Result<Option<Label>, ToolError> {
         named(key)?;
         let file = self.file(key);
@@ -130,7 +130,7 @@ impl Values {
         })
     }
 
-    /// Sets a mark. It only ever gets worse, and goes before what can be worked out again.
+    /// Sets a mark. A mark only ever gets worse, and takes precedence over derived data.
     pub fn set_mark(&self, key: &str, label: Label) -> Result<(), ToolError> {
         let value = Value {
             bytes: Vec::new(),
@@ -139,7 +139,7 @@ impl Values {
         self.put(key, value, true)
     }
 
-    /// Whether something lies here that is a value by its name and cannot be read.
+    /// Returns true if there is a file that is a value by its name and cannot be read.
     pub fn has_lost(&self) -> Result<bool, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
         for path in self.files().map_err(failed)? {
@@ -150,7 +150,7 @@ impl Values {
         Ok(false)
     }
 
-    /// Keeps a value in place of the one that the key had.
+    /// Stores a value, replacing the previous one of the key.
     pub fn set(&self, key: &str, value: &Value) -> Result<(), ToolError> {
         self.put(key, value.clone(), false)
     }
@@ -159,7 +159,7 @@ impl Values {
         named(key)?;
         if value.bytes.len() > VALUE_MOST {
             return Err(limit(format!(
-                "a value of {} is too long to be kept; one has at most {}: keep it in several",
+                "a value of {} is too long to be stored: use at most {} per value, and split longer data",
                 text::bytes(value.bytes.len() as u64),
                 text::bytes(VALUE_MOST as u64),
             )));
@@ -196,12 +196,12 @@ impl Values {
         }
         if old.is_none() && size.values >= VALUES_MOST {
             return Err(limit(format!(
-                "{VALUES_MOST} values are kept already, which is the most; delete some"
+                "the maximum of {VALUES_MOST} values is reached: delete some"
             )));
         }
         if size.bytes - old.unwrap_or(0).min(size.bytes) + content.len() as u64 > TOTAL_MOST {
             return Err(limit(format!(
-                "there is no room for {} more: all values have at most {}; delete some",
+                "{} more do not fit: all values together have at most {}; delete some",
                 text::bytes(content.len() as u64),
                 text::bytes(TOTAL_MOST),
             )));
@@ -209,7 +209,7 @@ impl Values {
         self.write(&file, &content).map_err(failed)
     }
 
-    /// Forgets the value of a key. One that is not there is forgotten already.
+    /// Deletes the value of a key. A missing key is not an error.
     pub fn delete(&self, key: &str) -> Result<(), ToolError> {
         named(key)?;
         let failed = |error: io::Error| self.failed("removed", &error);
@@ -224,7 +224,7 @@ impl Values {
         }
     }
 
-    /// The keys that begin with `prefix`, sorted, each with the label of its value.
+    /// The keys with this prefix, sorted, each with the label of its value.
     pub fn keys(&self, prefix: &str) -> Result<Vec<(String, Label)>, ToolError> {
         let failed = |error: io::Error| self.failed("listed", &error);
         let mut found = Vec::new();
@@ -239,7 +239,7 @@ impl Values {
         Ok(found)
     }
 
-    /// How much is kept.
+    /// The total size of the values.
     pub fn size(&self) -> io::Result<Size> {
         let mut size = Size::default();
         for path in self.files()? {
@@ -251,7 +251,7 @@ impl Values {
         Ok(size)
     }
 
-    /// The files of what can be worked out again, if `wanted`, and their bytes.
+    /// The files with derived data, if `wanted`, and their total bytes.
     fn derived(&self, wanted: bool) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut found = Vec::new();
         if !wanted {
@@ -272,7 +272,7 @@ impl Values {
         self.folder.join(format!("{:x}", Sha256::digest(key)))
     }
 
-    /// The files of values. What else lies there is not ours.
+    /// The files of values. Other files in the folder are ignored.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
         self.no_links()?;
         let entries = match std::fs::read_dir(&self.folder) {
@@ -291,11 +291,11 @@ impl Values {
         Ok(files)
     }
 
-    /// The head of a file and up to `most` bytes after it; nothing where there is no such file.
+    /// Reads the header of a file and up to `most` bytes after it; `None` if the file does not exist.
     fn read(&self, path: &Path, most: u64) -> io::Result<Option<(Head, Vec<u8>)>> {
         self.no_links()?;
         let mut tries = (0..TRIES).map(|_| files::open(path, Links::Refused));
-        // Another call may keep a new value just now.
+        // Another call may replace the value at the same time.
         let replaced = |error: &io::Error| error.kind() == ErrorKind::Interrupted;
         let file = match tries.find(|file| !file.as_ref().is_err_and(replaced)) {
             Some(Err(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -317,14 +317,14 @@ impl Values {
         Ok(Some((head, bytes)))
     }
 
-    /// Writes a file whole, or leaves the old one. Only who has the turn does.
+    /// Writes a file atomically. Call only while holding the lock.
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let new = self.folder.join("new");
         let mut options = OpenOptions::new();
         options.write(true).truncate(true);
         let written = files::own(&new, &mut options).and_then(|mut file| {
             file.write_all(content)?;
-            // A name that is there before what it names is a value that is lost in a crash.
+            // Synced before the rename: a name that reaches the disk before its content is a value lost in a crash.
             file.sync_data()
         });
         let written = written.and_then(|()| std::fs::rename(&new, path));
@@ -334,14 +334,14 @@ impl Values {
         written
     }
 
-    /// Waits until no other call changes what is kept.
+    /// Locks the folder; waits until no other call changes the values.
     fn turn(&self) -> io::Result<File> {
         let file = files::own(&self.folder.join("turn"), OpenOptions::new().write(true))?;
         file.lock()?;
         Ok(file)
     }
 
-    /// The folders may have come with a checkout: a link in the place of one could lead anywhere.
+    /// The folders may come from a checkout: a link in place of one could lead anywhere.
     fn no_links(&self) -> io::Result<()> {
         files::no_links(&self.workspace, &self.folder)
     }
@@ -379,7 +379,7 @@ fn named(key: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// What is taken to be true of what a mark said that cannot be read.
+/// The label assumed for an unreadable mark.
 fn lost() -> Label {
     Label::worst("a mark that cannot be read")
 }

@@ -2,14 +2,13 @@
 
 use serde_json::{Map, Value};
 
-/// What becomes of a character in text that is shown.
+/// The treatment of a character in displayed text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Plain,
-    /// A control, or something that changes how other text is shown, or nothing that can be seen.
+    /// A control character, one that changes the display of other text, or an invisible one.
     Escape,
-    /// Ordinary after something visible, once: emoji and several scripts are written so. A run of them can
-    /// carry a hidden text.
+    /// Shown once after a visible character: emoji and several scripts need it. A run of them can carry a hidden text.
     Once,
 }
 
@@ -20,7 +19,7 @@ fn fate(c: char) -> Fate {
         '\n' | '\t' | '\r' => Fate::Plain,
         c if c.is_control() => Fate::Escape,
         c if c < '\u{ad}' => Fate::Plain,
-        // Joiners, and the selectors of a variant of the character before them.
+        // Joiners and variation selectors.
         '\u{200c}'..='\u{200d}' | '\u{180b}'..='\u{180d}' | '\u{180f}' => Fate::Once,
         '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => Fate::Once,
         '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}' => Fate::Escape,
@@ -29,8 +28,8 @@ fn fate(c: char) -> Fate {
     }
 }
 
-/// Unicode's Default_Ignorable_Code_Point: what a reader does not see, and HFS+ and casefolding ext4 skip
-/// when they compare names.
+/// Unicode's Default_Ignorable_Code_Point: invisible characters, which HFS+ and casefolding ext4 ignore when they
+/// compare names.
 pub(crate) fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
@@ -40,13 +39,13 @@ pub(crate) fn is_ignorable(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What stands before a character.
+/// The context before a character.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Before {
-    /// Nothing at all: a byte order mark may follow.
+    /// The start of the text: a byte order mark may follow.
     #[default]
     Start,
-    /// Nothing that anything can be joined to.
+    /// Nothing that a joiner or selector can follow.
     Nothing,
     /// Something visible.
     Base,
@@ -55,7 +54,7 @@ enum Before {
 }
 
 impl Before {
-    /// Whether `c` is shown as it is; then `c` is what stands before the next.
+    /// Returns true if `c` is shown unchanged; then updates the context for the next character.
     fn keeps(&mut self, c: char) -> bool {
         let joiner = c == '\u{200d}';
         let fate = fate(c);
@@ -64,7 +63,7 @@ impl Before {
             Fate::Escape => *self == Before::Start && c == '\u{feff}',
             Fate::Once => *self == Before::Base || (*self == Before::Selector && joiner),
         };
-        // Of ASCII only key caps are written with a selector.
+        // In ASCII only key caps have a selector.
         let base = !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
         *self = match fate {
             Fate::Plain if base => Before::Base,
@@ -75,15 +74,15 @@ impl Before {
     }
 }
 
-/// Whether nothing has to be done to the text. ASCII text is judged many bytes at a time.
+/// Returns true if the text needs no change. ASCII text is checked many bytes at a time.
 pub(crate) fn is_plain(text: &str) -> bool {
-    // Without a way out in between, so that the compiler takes a whole one at once.
+    // Without an early exit, so that the compiler vectorizes the loop.
     const AT_ONCE: usize = 64;
     let mut ascii = true;
     for bytes in text.as_bytes().chunks(AT_ONCE) {
         let mut odd = false;
         for byte in bytes {
-            // A carriage return is plain only in front of a line feed.
+            // A carriage return is plain only before a line feed.
             odd |= (*byte < b' ' && *byte != b'\n' && *byte != b'\t') || *byte == 0x7f;
             ascii &= *byte < 0x80;
         }
@@ -110,7 +109,7 @@ pub fn sanitize(text: String) -> String {
             '\u{1b}' => skip_escape(&mut rest),
             '\u{9b}' => skip_csi(&mut rest),
             '\r' if rest.peek() == Some(&'\n') => out.push(c),
-            // A lone carriage return lets a later text cover an earlier one.
+            // A lone carriage return lets a later text overwrite an earlier one.
             '\r' => out.push('\n'),
             c if keeps => out.push(c),
             c => out.extend(c.escape_unicode()),
@@ -119,9 +118,8 @@ pub fn sanitize(text: String) -> String {
     out
 }
 
-/// The same for text that travels as JSON, such as a name in a structured result: nothing is removed, the
-/// controls that JSON itself writes out stay as they are, and all else that would not be seen is written as
-/// `\u{…}`.
+/// [`sanitize`] for text in JSON, such as a name in a structured result: nothing is removed, control characters that
+/// JSON itself escapes stay, and all other invisible characters are written as `\u{…}`.
 pub fn escape(text: String) -> String {
     if is_plain(&text) {
         return text;
@@ -138,7 +136,7 @@ pub fn escape(text: String) -> String {
     out
 }
 
-/// [`escape`] for the strings and keys of a JSON value, at any depth. Says whether there was anything to do.
+/// Applies [`escape`] to the strings and keys of a JSON value, at any depth. Returns true if anything changed.
 pub fn escape_value(item: &mut Value) -> bool {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -164,11 +162,12 @@ pub fn escape_value(item: &mut Value) -> bool {
     }
 }
 
-/// The longest string of an escape sequence, such as a title or a link. What is longer, or goes on in
-/// another line, is no sequence but text, and is not swallowed.
+/// The longest string of an escape sequence, such as a title or a link. A longer one, or one with a line end, is
+/// treated as text and not removed.
 const STRING_MAX: usize = 1024;
 
-/// Skips what follows ESC: a control sequence, a string such as a title, or a single character.
+/// Skips the rest of an escape sequence after ESC: a control sequence, a string such as a title, or a single
+/// character.
 fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => skip_csi(rest),
@@ -205,7 +204,7 @@ fn skip_csi(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
             ' '..='?' => {
                 rest.next();
             }
-            // Not a sequence after all: what follows is text.
+            // Not a sequence after all: the rest is text.
             _ => break,
         }
     }
@@ -235,7 +234,7 @@ pub fn prefix_bytes(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// Bytes as a person reads them: `1.2 MB`.
+/// A byte count for a person: `1.2 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut value = count as f64;

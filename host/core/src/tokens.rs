@@ -1,17 +1,17 @@
-//! About how many tokens a text is to a model, without a tokenizer: those take a third of a second to be made, and
-//! megabytes, which a call has not.
+//! An estimate of a text's tokens, without a tokenizer: loading one takes a third of a second and megabytes, too much
+//! for a call.
 //!
-//! What tokenizers agree on is how a text is cut before anything is looked up: a word with the blank before it, up to
-//! three digits, a run of punctuation with the line's end after it. Most such pieces are one token. What is left is a
-//! weight for pieces that are longer than most tokens, and for scripts of which tokenizers know fewer words.
+//! Tokenizers agree on the split before the lookup: a word with the blank before it, up to three digits, a run of
+//! punctuation with the line end after it. Most such chunks are one token. The rest is a weight for chunks longer than
+//! most tokens, and for scripts of which tokenizers know fewer words.
 
-/// What one token weighs: weights are shares of it.
+/// The weight of one token; weights are fractions of it.
 const TOKEN: u64 = 1_000;
 
 /// Letters of the longest words that most often are one token.
 const SHORT: u64 = 6;
 
-/// What a character is to a tokenizer.
+/// The class of a character for a tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A small letter of a language whose words are whole tokens.
@@ -28,7 +28,7 @@ enum Kind {
     Break,
     /// Punctuation.
     Mark,
-    /// What is no letter and several bytes: arrows, boxes, emoji.
+    /// Other multi-byte symbols: arrows, boxes, emoji.
     Sign,
 }
 
@@ -41,24 +41,24 @@ impl Kind {
             '\n' | '\r' => Kind::Break,
             c if c.is_whitespace() => Kind::Space,
             c if c.is_ascii() => Kind::Mark,
-            // The characters of Chinese and Japanese, and the syllables of Korean.
+            // Chinese and Japanese characters, and Korean syllables.
             '\u{2e80}'..='\u{9fff}'
             | '\u{ac00}'..='\u{d7ff}'
             | '\u{f900}'..='\u{faff}'
             | '\u{20000}'..='\u{3ffff}' => Kind::Word,
-            // With marks that stand above and below letters, of which those of India have many.
+            // Includes combining marks, of which the scripts of India have many.
             '\u{300}'..='\u{36f}' | '\u{900}'..='\u{dff}' => Kind::Alphabet,
             c if c.is_alphanumeric() => Kind::Alphabet,
             _ => Kind::Sign,
         }
     }
 
-    /// Whether a blank before it belongs to it.
+    /// Returns true if a blank before it is part of its token.
     fn takes_a_blank(self) -> bool {
         !matches!(self, Kind::Digit | Kind::Space | Kind::Break)
     }
 
-    /// What a run of this many weighs, by texts that were counted.
+    /// The weight of a run of this length, fitted to texts that were counted.
     fn weight(self, run: u64) -> u64 {
         match self {
             Kind::Lower => TOKEN + run.saturating_sub(SHORT) * 100,
@@ -73,15 +73,14 @@ impl Kind {
     }
 }
 
-/// Marks and signs of one kind in a ruler or a box that are a token, from as many on as no word has.
+/// Shortest run of equal marks, as in a ruler or a box, that is a single token.
 const RULED: u64 = 16;
 const RULER: u64 = 4;
 
-/// What one punctuation mark before a word weighs: often they are one token.
+/// The weight of one punctuation mark before a word: often they share a token.
 const MARKED: u64 = 550;
 
-/// About how many tokens `text` is: within some percent for prose, code and JSON; further off for what no tokenizer was
-/// made for.
+/// Estimates the tokens of `text`: within a few percent for prose, code and JSON; less exact for other text.
 pub fn about(text: &str) -> u64 {
     let mut weight: u64 = 0;
     let mut before = None;
@@ -96,7 +95,7 @@ pub fn about(text: &str) -> u64 {
         let next = characters.peek().map(|(next, _)| *next);
         weight += match (kind, run) {
             (Kind::Space, 1) if next.is_some_and(Kind::takes_a_blank) => 0,
-            // The end of a line belongs to the punctuation before it, and a capital to its word.
+            // A line end belongs to the punctuation before it, and a capital to its word.
             (Kind::Break, _) if before == Some(Kind::Mark) => 0,
             (Kind::Upper, 1) if next == Some(Kind::Lower) => 0,
             (Kind::Mark, 1) if matches!(next, Some(Kind::Lower | Kind::Upper)) => MARKED,

@@ -1,4 +1,4 @@
-//! A tool: what it is called, what it takes, what it needs, and who runs it.
+//! A tool: its name, its schemas, its needs, and its backend.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -22,12 +22,12 @@ pub struct ToolName(Arc<str>);
 const NAME_MAX: usize = 64;
 
 impl ToolName {
-    /// Checks and takes a name.
+    /// Parses a name.
     pub fn new(name: &str) -> Result<Self, BadName> {
         let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
             let shown: String = name.chars().take(NAME_MAX).collect();
-            // A tool of a plugin in TypeScript is often called by what its function is called.
+            // A tool of a TypeScript plugin often has the name of its function.
             let near = names::snake(&shown);
             let fits = near.len() <= NAME_MAX && near.bytes().any(|c| c != b'_');
             let near = match fits && name.len() <= NAME_MAX && near.bytes().all(good) {
@@ -45,9 +45,9 @@ impl ToolName {
     }
 }
 
-/// A name that no tool can have.
+/// A name that is not a valid tool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no tool name: 1 to 64 characters of a-z, 0-9 and _{1}")]
+#[error("`{0}` is not a valid tool name: use 1 to 64 characters of a-z, 0-9 and _{1}")]
 pub struct BadName(String, String);
 
 impl TryFrom<String> for ToolName {
@@ -75,7 +75,7 @@ impl fmt::Display for ToolName {
     }
 }
 
-/// What kind of thing a tool does; policies can address a whole group.
+/// The area of a tool's effects; policies can address a whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
@@ -87,7 +87,7 @@ pub enum Group {
     Net,
     /// A web browser.
     Browser,
-    /// Notes kept between sessions.
+    /// Notes stored between sessions.
     Memory,
     /// Anything else.
     System,
@@ -113,7 +113,7 @@ impl Group {
 pub enum Source {
     /// Shipped inside mimir.
     BuiltIn,
-    /// Dropped into `.mimir/tools` by a person.
+    /// A file placed in `.mimir/tools` by a person.
     Custom,
     /// Another program's MCP server.
     Mcp,
@@ -132,7 +132,7 @@ impl Source {
         }
     }
 
-    /// The badge of the seeds' listing.
+    /// The badge shown in tool listings.
     pub const fn badge(self) -> &'static str {
         match self {
             Source::BuiltIn => "[Built-in]",
@@ -143,7 +143,7 @@ impl Source {
     }
 }
 
-/// How bad a wrong call could be, in the author's own judgement.
+/// The damage that a wrong call could do, as the author judges it.
 #[derive(
     Debug,
     Clone,
@@ -159,13 +159,13 @@ impl Source {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
-    /// Nothing is lost.
+    /// No loss.
     Low,
-    /// Something is lost that can be had again.
+    /// A loss that can be recovered.
     Medium,
-    /// Something is lost for good.
+    /// A permanent loss.
     High,
-    /// More than this workspace is at stake.
+    /// Damage beyond this workspace.
     Critical,
 }
 
@@ -181,21 +181,21 @@ impl Risk {
     }
 }
 
-/// Statements of a tool about its effects; used only to tighten.
+/// Statements of a tool about its effects; used only to tighten the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hints {
-    /// It changes nothing.
+    /// It has no side effects.
     pub read_only: bool,
     /// It may remove or overwrite.
     pub destructive: bool,
-    /// A second call with the same arguments changes nothing more.
+    /// A second call with the same arguments has no further effect.
     pub idempotent: bool,
-    /// It deals with things outside this machine.
+    /// It reaches systems outside this machine.
     pub open_world: bool,
 }
 
-/// What a tool says of itself.
+/// The definition of a tool, as its author wrote it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Definition {
     /// The canonical name.
@@ -210,95 +210,95 @@ pub struct Definition {
     pub input_schema: Schema,
     /// The schema of the structured result, if it has one.
     pub output_schema: Option<Schema>,
-    /// What happens when no rule says otherwise.
+    /// The decision if no rule matches.
     pub approval: Decision,
-    /// Whether the author has said nothing of approvals: then `approval.default` of the settings stands in its place.
+    /// True if the author has set no default decision: `approval.default` of the settings applies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent: bool,
-    /// How bad a wrong call could be.
+    /// The damage that a wrong call could do.
     pub risk: Risk,
-    /// Its own statements about its effects.
+    /// Its hints about its effects.
     pub hints: Hints,
-    /// What it asks for.
+    /// The permissions that it requests.
     pub needs: Needs,
 }
 
-/// Where exactly a tool comes from.
+/// The exact origin of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The plugin's own name.
     pub plugin: String,
     /// The plugin's own version.
     pub version: String,
-    /// Where it was found: `built-in`, or a file below the workspace.
+    /// The location: `built-in`, or a file below the workspace.
     pub location: String,
     /// sha256 of the file in lower-case hex.
     pub digest: String,
-    /// Whether it can say of itself what it needs. A component of another family cannot: a person names hosts for it.
+    /// True if it can declare its needs. A component of another family cannot: a person grants hosts to it.
     #[serde(default)]
     pub speaks: bool,
-    /// The prefix that a person has set for the names of its tools.
+    /// The prefix that a person has set for its tool names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// Interfaces that the component imports: what it could reach if it were granted.
+    /// Interfaces that the component imports: the capabilities it could use if granted.
     pub imports: Vec<String>,
-    /// What follows from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.
+    /// Conclusions from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.
     #[serde(default)]
     pub proofs: Vec<String>,
-    /// The prompts, resources and templates that a server lists beside its tools.
+    /// The prompts, resources and templates that a server lists besides its tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listed: Vec<ListedEntry>,
 }
 
-/// A prompt, a resource or a template that a server lists.
+/// A prompt, a resource or a template listed by a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedEntry {
-    /// The words of the entry, in one line.
+    /// The text of the entry, in one line.
     pub words: String,
-    /// True if a person has trusted the server while it said these words.
+    /// True if a person has trusted the server with this text.
     #[serde(default)]
     pub is_seen: bool,
 }
 
-/// How far the host trusts what a tool says of itself.
+/// The trust that the host puts in a tool's own statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// Shipped with mimir, or granted by a person: its default and assessor count as they are.
+    /// Shipped with mimir, or granted by a person: its default and assessor count unchanged.
     Trusted,
-    /// It asks for nothing and imports nothing that could reach anything.
+    /// It has no needs and imports nothing that could reach anything.
     Harmless,
-    /// Its default may raise `ask` and never lower it.
+    /// Its default may tighten to `ask` and never relax.
     Untrusted,
 }
 
 /// A tool that can be called.
 #[derive(Clone)]
 pub struct Tool {
-    /// What it says of itself.
+    /// The author's definition.
     pub definition: Definition,
     /// Other names that are accepted in calls and policies.
     pub aliases: Vec<ToolName>,
-    /// Which kind of source.
+    /// The kind of source.
     pub source: Source,
-    /// Which source exactly.
+    /// The exact origin.
     pub origin: Arc<Origin>,
-    /// How far it is trusted.
+    /// The trust in its statements.
     pub trust: Trust,
-    /// What of its needs a person has granted for good.
+    /// The needs that a person has granted permanently.
     pub granted: Needs,
-    /// What is different since a person granted its plugin, if one ever did.
+    /// The changes since a person granted its plugin, if there is a grant.
     pub changes: Option<Changes>,
-    /// What is odd about its words, each a sentence for the person who decides.
+    /// Suspicious properties of its text, each a sentence for the person who decides.
     pub flags: Vec<String>,
-    /// Whether its plugin judges its own calls.
+    /// True if its plugin assesses its own calls.
     pub assessed: bool,
-    /// Whether its own file says that it is not in use: it is, where the settings switch it on.
+    /// True if its own file switches it off: it is available only if the settings switch it on.
     pub off: bool,
-    /// What its author says it costs in a prompt, in tokens; it goes before what is counted.
+    /// Its cost in a prompt in tokens, as stated by the author; overrides the computed count.
     pub token_cost: Option<u32>,
-    /// What runs it.
+    /// Runs its calls.
     pub backend: Arc<dyn Backend>,
 }
 
@@ -308,15 +308,15 @@ impl Tool {
         &self.definition.name
     }
 
-    /// The name that its plugin knows it by: without the prefix that a person has put before it.
+    /// The name within its plugin, without the prefix that a person has set.
     pub fn own_name(&self) -> &str {
         let name = self.name().as_str();
         name.strip_prefix(self.origin.prefix.as_str())
             .unwrap_or(name)
     }
 
-    /// What a person's yes gives to a call of it while its plugin has no grant: all that it needs, but for the
-    /// kinds that were withheld from the build before.
+    /// The needs that an approval gives to a call while its plugin has no grant: all of them, except for the kinds
+    /// that were withheld from the build before.
     pub fn wanted(&self) -> Needs {
         let mut needs = self.definition.needs.clone();
         let withheld = self.changes.iter().flat_map(|changes| &changes.withheld);
@@ -324,12 +324,12 @@ impl Tool {
         needs
     }
 
-    /// Whether it is the tool of the binary that runs code which a model writes.
+    /// Returns true for the built-in tool that runs code written by a model.
     pub fn runs_code(&self) -> bool {
         self.source == Source::BuiltIn && self.name().as_str() == "run_code"
     }
 
-    /// Whether `name` is its name or one of its aliases.
+    /// Returns true if `name` is its name or one of its aliases.
     pub fn answers_to(&self, name: &str) -> bool {
         self.name().as_str() == name || self.aliases.iter().any(|alias| alias.as_str() == name)
     }

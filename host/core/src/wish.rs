@@ -1,29 +1,29 @@
-//! What a server behind a tool wants of the client that made the call: that its person fills in a form, that its model
-//! completes a text, or that it says which folders it works in.
+//! Requests of an upstream server to the client that made the call: to have a form filled in, a text completed by the
+//! client's model, or the client's folders listed.
 //!
-//! A backend asks by way of [`crate::call::Observer::client`], in the middle of a call that was approved, and puts
-//! each wish on record first ([`crate::pipeline::Effects::wish`]).
+//! A backend sends them by [`crate::call::Observer::client`], during an approved call, and records each request first
+//! ([`crate::pipeline::Effects::wish`]).
 //!
-//! Never here: whether a server may wish for anything. Its settings say so, and its backend holds it to them.
+//! Out of scope: the permission of a server to send requests. Its settings define it, and its backend enforces it.
 
 use serde_json::Value;
 
 use crate::backend::BoxFuture;
 use crate::error::ToolError;
 
-/// The kinds of wishes.
+/// The kinds of upstream requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Want {
-    /// That the person fills in a form.
+    /// A form for the person to fill in.
     Form,
-    /// That the client's model completes a text.
+    /// A text for the client's model to complete.
     Model,
     /// The folders that the client works in.
     Roots,
 }
 
 impl Want {
-    /// What the protocol calls it, and the record.
+    /// The method name in the protocol and in the audit log.
     pub const fn method(self) -> &'static str {
         match self {
             Want::Form => "elicitation/create",
@@ -33,21 +33,21 @@ impl Want {
     }
 }
 
-/// One wish.
+/// One upstream request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wish {
-    /// What it is told from others of the same call by.
+    /// A name that is unique within the call.
     pub name: String,
-    /// What is wanted.
+    /// The kind of request.
     pub want: Want,
-    /// The parameters, in the protocol's words.
+    /// The parameters, as the protocol defines them.
     pub params: Value,
 }
 
-/// The client that made a call, as far as it serves wishes.
+/// The client that made a call, as far as it serves upstream requests.
 pub trait Client: Send + Sync {
-    /// Whether it has what this kind of wish needs.
+    /// Returns true if the client supports this kind of request.
     fn has(&self, want: Want) -> bool;
-    /// Has the wishes of one moment answered, in their order and in the protocol's words.
+    /// Has the client answer a batch of requests, in order and in the protocol's form.
     fn ask(&self, wishes: Vec<Wish>) -> BoxFuture<'_, Result<Vec<Value>, ToolError>>;
 }

@@ -1,11 +1,11 @@
-//! Workers: agents that a file describes, with some of the tools of whoever calls them.
+//! Workers: agents described by a file, with a part of their caller's tools.
 //!
-//! `.mimir/workers/NAME.yml` says what a worker is told and which toolsets it has. Its rights are those of its toolsets
-//! that its caller has too: [`Worker::narrow`] takes tools away from the caller's world, and adds rules that forbid and
-//! ask. Nothing in the file allows what would not be allowed without it. What it says to a model is another matter, and
-//! whoever reads the files asks a person first.
+//! `.mimir/workers/NAME.yml` sets a worker's instructions and toolsets. Its rights are those of its toolsets that its
+//! caller has too: [`Worker::narrow`] removes tools from the caller's snapshot, and adds rules that deny and ask.
+//! Nothing in the file allows what would not be allowed without it. The instructions for the model are another matter:
+//! the code that reads the files asks a person first.
 //!
-//! Never here: models, files, and the loop of an agent.
+//! Out of scope: models, files, and the loop of an agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,43 +31,43 @@ pub use toolsets::{Custom, Filesystem, Nothing, Server, Shell, ShellRule, Toolse
 /// The tool that calls workers.
 pub const WORKER_CALL: &str = "worker_call";
 
-/// A worker's file.
+/// The settings in a worker's file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WorkerSettings {
-    /// The name of the file, where somebody wants to read it inside, too.
+    /// The name of the file, repeated inside if the author wishes.
     #[serde(default)]
     pub name: Option<String>,
-    /// What it is for, in a line for the model that calls it.
+    /// Its purpose, in one line for the model that calls it.
     #[serde(default)]
     pub description: Option<String>,
-    /// What its model is told, beside what all are told.
+    /// The instructions for its model, in addition to those that all models get.
     #[serde(default)]
     pub instructions: String,
     /// PROVIDER/MODEL, in place of the caller's.
     #[serde(default)]
     pub model: Option<String>,
-    /// Bounds of one task, within those of `agent` in the settings.
+    /// Limits of one task, within those of `agent` in the settings.
     #[serde(default)]
     pub budget: WorkerBudget,
-    /// The tools that it has.
+    /// Its tools.
     #[serde(default)]
     pub toolsets: Toolsets,
 }
 
-/// Bounds of one task of a worker.
+/// Limits of one task of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct WorkerBudget {
-    /// Answers of the model.
+    /// Replies of the model.
     pub max_turns: Option<u64>,
-    /// Calls of tools.
+    /// Tool calls.
     pub max_tool_calls: Option<u64>,
-    /// Tokens, sent and answered.
+    /// Tokens, sent and received.
     pub max_tokens: Option<u64>,
     /// Money, in the currency of `providers.*.prices`.
     pub max_cost: Option<f64>,
-    /// Time in milliseconds, without that of a person.
+    /// Time in milliseconds, without the time spent on approvals.
     pub max_time_ms: Option<u64>,
 }
 
@@ -81,11 +81,11 @@ pub struct Worker {
     shell: Option<WorkerCommands>,
 }
 
-/// Letters of a description that a caller's model reads.
+/// Maximum length of a description that a caller's model reads, in characters.
 const DESCRIPTION_MOST: usize = 500;
 
 impl Worker {
-    /// The worker of a file whose keys stand in these lines. The error says which key is wrong, and what.
+    /// Creates a worker from a file with the line numbers of its keys. The error names the wrong key and the reason.
     pub fn new(
         name: &str,
         file: &str,
@@ -96,13 +96,13 @@ impl Worker {
         if ToolName::new(&name.replace('-', "_")).is_err() {
             return wrong(
                 "name",
-                format!("`{name}` is no name of a worker: a-z, 0-9, `-` and `_`"),
+                format!("`{name}` is not a valid worker name: use a-z, 0-9, `-` and `_`"),
             );
         }
         if settings.name.as_ref().is_some_and(|own| own != name) {
             return wrong(
                 "name",
-                format!("the file is that of `{name}`; leave `name` out"),
+                format!("the file belongs to `{name}`: leave `name` out"),
             );
         }
         if settings.instructions.trim().is_empty() && settings.toolsets == Toolsets::default() {
@@ -116,7 +116,7 @@ impl Worker {
         if let Some(toolset) = &settings.toolsets.shell {
             let mut rules = Vec::new();
             for (at, rule) in toolset.rules.iter().enumerate() {
-                // The seeds' way to say: whatever follows.
+                // The established syntax for "any arguments follow".
                 let rest = if rule.pattern.ends_with(' ') { "*" } else { "" };
                 match CommandPattern::parse(&format!("{}{rest}", rule.pattern)) {
                     Ok(pattern) => rules.push((pattern, rule.approval)),
@@ -132,7 +132,7 @@ impl Worker {
             if custom.tools.is_empty() {
                 return wrong(
                     "toolsets.custom.tools",
-                    "it names no tools; a worker has those that are named".to_owned(),
+                    "`tools` is empty: name the tools that the worker has".to_owned(),
                 );
             }
             let strange = custom
@@ -164,12 +164,12 @@ impl Worker {
         })
     }
 
-    /// What it is called by.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How messages call its file.
+    /// Its file, as messages show it.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -206,12 +206,12 @@ impl Worker {
         }
     }
 
-    /// What its file says.
+    /// The settings in its file.
     pub fn settings(&self) -> &WorkerSettings {
         &self.settings
     }
 
-    /// What it is for, on one line.
+    /// Its purpose, on one line.
     pub fn description(&self) -> String {
         let own = self.settings.description.as_deref();
         let text = own.unwrap_or(&self.settings.instructions);
@@ -222,16 +222,16 @@ impl Worker {
         ))
     }
 
-    /// The bounds of a task for somebody who has these.
+    /// The limits of a task for a caller with these limits.
     pub fn budget(&self, outer: Budget) -> Budget {
         self.settings.budget.agent().over(outer).tightest(outer)
     }
 
-    /// Of the tools and rules of whoever calls it those that it has, and the rules of its file.
+    /// Restricts the caller's tools and rules to those that the worker has, and adds the rules of its file.
     pub fn narrow(&self, world: &World) -> World {
         let mut config = Config::default();
         if let Some(files) = &self.settings.toolsets.filesystem {
-            // For commands and tools of others, too.
+            // Also covers commands and third-party tools.
             config.files.deny.clone_from(&files.deny);
         }
         let registry = world.registry.with(|tool| {
@@ -244,7 +244,7 @@ impl Worker {
                 registry,
                 policy: world.policy.narrowed(policy),
             },
-            // All of it was checked when the file was read; were it wrong all the same, the worker has nothing.
+            // The file was validated when it was read; should it fail all the same, the worker gets nothing.
             Err(_) => World {
                 registry: world.registry.only(|_| false),
                 policy: world.policy.clone(),
@@ -252,9 +252,9 @@ impl Worker {
         }
     }
 
-    /// The tool with as much of its files as the worker has. `filesystem` bounds what writes by another way, too: code,
-    /// commands, tools of one's own. Where there is none, commands and one's own tools are named in the worker's file and
-    /// keep what they need; code is nobody's in particular, and has no files. The memories are a toolset of their own.
+    /// Restricts the tool to the worker's files. `filesystem` also bounds tools that write in other ways: code,
+    /// commands, custom tools. Without it, commands and custom tools named in the worker's file keep their needs;
+    /// code, which belongs to no toolset, gets no files. Memories are a toolset of their own.
     fn within_files(&self, tool: &Arc<Tool>) -> Arc<Tool> {
         if tool.definition.group == Group::Memory && tool.source == Source::BuiltIn {
             return Arc::clone(tool);
@@ -279,7 +279,7 @@ impl Worker {
         Arc::new(tool)
     }
 
-    /// What its file names and is not there: a sentence for each.
+    /// Names in its file that do not exist: a sentence for each.
     pub fn missing(&self, world: &World) -> Vec<String> {
         let mut missing = Vec::new();
         let tools = world.registry.tools();
@@ -328,7 +328,7 @@ impl Worker {
         crate::policy::Source::new(self.file.clone(), move || (*lines).clone())
     }
 
-    /// Whether it has a tool, and what its file sets for it.
+    /// Returns the settings for a tool if the worker has it.
     fn has(&self, tool: &Tool) -> Option<ToolSettings> {
         let sets = &self.settings.toolsets;
         let mut own = ToolSettings::default();
@@ -393,7 +393,7 @@ impl WorkerBudget {
     }
 }
 
-/// What is said of a tool by name, or else of all of them where the tool has no word of its own; asking, where nothing is.
+/// The approval setting of a tool by name, or else that of all tools; `ask` if neither is set.
 fn approval(tool: &Tool, set: &ApprovalDefaults) -> ApprovalSetting {
     let named = set.tools.iter().find(|(name, _)| is_called(tool, name));
     match named {
@@ -405,14 +405,14 @@ fn approval(tool: &Tool, set: &ApprovalDefaults) -> ApprovalSetting {
     }
 }
 
-/// Whether a worker's file means this tool: by its name, or by that of the function in a module that it was made of.
+/// Returns true if a worker's file refers to this tool: by its name, or by the name of its function in a module.
 fn is_called(tool: &Tool, name: &str) -> bool {
     let exported = || tool.source == Source::Custom && snake(name) == tool.name().as_str();
     tool.answers_to(name) || exported()
 }
 
-/// Whether a tool is in a file of `.mimir/tools` that is named with its ending or without, and with folders or without;
-/// or is a plugin and the module that it was built from is named.
+/// Returns true if a tool comes from the given file of `.mimir/tools`, named with or without its extension and
+/// folders; or from a plugin built from that module.
 fn of_module(tool: &Tool, module: &str) -> bool {
     let file = |path: &str| {
         path.rsplit(['/', '\\'])
@@ -437,7 +437,7 @@ fn of_server(tool: &Tool, server: &str) -> bool {
     tool.source == Source::Mcp && tool.origin.location == format!("mcp:{server}")
 }
 
-/// The rule that no other worker is called.
+/// The rule that forbids calls of all other workers.
 fn only_workers(workers: &[String]) -> Vec<RuleSettings> {
     let names: Vec<String> = workers.iter().map(|name| regex::escape(name)).collect();
     let one_of_them = MatcherSettings {

@@ -1,4 +1,4 @@
-//! A card as a form that a client shows its person, and what the person's answer means.
+//! Approval cards as forms for the person at an MCP client, and the meaning of the person's answer.
 #![expect(
     deprecated,
     reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
@@ -18,25 +18,25 @@ mod parked;
 
 pub(crate) use parked::{Key, Parked, Parking};
 
-/// The fields of the form.
+/// Names of the form's fields.
 const ANSWER: &str = "answer";
 const ARGUMENTS: &str = "arguments";
 
-/// The longest form, in bytes. A person says yes to all of the arguments, so a card is shown whole or not at all; a
-/// client's window is no place to read more than this.
+/// Maximum size of a form in bytes. A person approves all of the arguments, so a card is shown whole or not at all; a
+/// longer form is not readable in a client's window.
 const FORM_MAX: usize = 64 << 10;
 
-/// What stands before every line that a tool had a hand in, so that none can pass for mimir's own words.
+/// Prefix of every line that a tool could influence, so that none can pass for mimir's own text.
 const GUTTER: &str = "  │ ";
 
-/// Whether a client shows forms to its person. One that names neither mode means forms.
+/// Returns true if a client shows forms to its person. A client that declares no mode supports forms.
 pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
     capabilities
         .and_then(|capabilities| capabilities.elicitation.as_ref())
         .is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
 }
 
-/// What a client has for servers behind its tools.
+/// Returns the requests of servers that a client can answer.
 pub(crate) fn has(capabilities: Option<&ClientCapabilities>) -> Vec<Want> {
     let Some(all) = capabilities else {
         return Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn has(capabilities: Option<&ClientCapabilities>) -> Vec<Want> {
     has.map(|(want, _)| want).collect()
 }
 
-/// Whether this answers a wish of this kind.
+/// Returns true if a value is an answer to a request of this kind.
 pub(crate) fn is_answer(want: Want, answer: &Value) -> bool {
     let answer = answer.clone();
     match want {
@@ -60,16 +60,16 @@ pub(crate) fn is_answer(want: Want, answer: &Value) -> bool {
     }
 }
 
-/// Whose answer it is.
+/// The scope of a person's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// That of the person whose mimir this is, who says what holds for good.
+    /// The answer of the only user, who may also decide for good.
     Own,
-    /// That of one of many people, who speaks for nobody else.
+    /// The answer of one user among many, which applies to that user only.
     OneOfMany,
 }
 
-/// The form for a card; nothing if it is too long to be read there. `note` says what was wrong with the answer before.
+/// Returns the form for a card; none if the card is too long. `note` describes the fault in the previous answer.
 pub(crate) fn form(card: &Card, whose: Whose, note: Option<&str>) -> Option<ElicitRequestParams> {
     let message = message(card, note);
     (message.len() <= FORM_MAX).then(|| ElicitRequestParams::FormElicitationParams {
@@ -87,7 +87,7 @@ fn message(card: &Card, note: Option<&str>) -> String {
     lines.push(format!("mimir: may `{}` run?", card.tool));
     if let Some(caller) = &card.caller {
         lines.push(format!(
-            "It is called by `{caller}`, in the middle of its own call."
+            "It is called by `{caller}`, as part of that tool's own call."
         ));
     }
     quote(&card.summary, &mut lines);
@@ -112,22 +112,22 @@ fn quote(text: &str, to: &mut Vec<String>) {
     to.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
 }
 
-/// The form's fields. Nothing is filled in: an answer that nobody chose is none.
+/// Returns the fields of the form. Nothing is preselected: an answer must be chosen by the person.
 fn schema(card: &Card, whose: Whose) -> ElicitationSchema {
-    let mut answers = vec![("once", "once: yes, to this call.")];
+    let mut answers = vec![("once", "once: yes, allow this call.")];
     if card.always.is_some() {
         answers.push((
             "session",
-            "session: yes, until this connection ends, to what \"always\" covers.",
+            "session: yes, allow what \"always\" covers until this connection ends.",
         ));
     }
     if card.always.is_some() && whose == Whose::Own {
-        answers.push(("always", "always: yes, until it is revoked."));
+        answers.push(("always", "always: yes, allow until revoked."));
     }
     if card.editable {
-        answers.push(("edit", "edit: with the arguments below instead."));
+        answers.push(("edit", "edit: allow it with the arguments below instead."));
     }
-    answers.push(("no", "no."));
+    answers.push(("no", "no: deny."));
     let words: Vec<&str> = answers.iter().map(|(_, words)| *words).collect();
     let words = words.join(" ");
     let answers = answers.iter().map(|(answer, _)| (*answer).to_owned());
@@ -148,7 +148,7 @@ fn schema(card: &Card, whose: Whose) -> ElicitationSchema {
     ElicitationSchema::new(fields).with_required(vec![ANSWER.to_owned()])
 }
 
-/// What an answer means: an answer, or what is wrong with it, so that the person is asked again.
+/// Parses the person's answer. The error describes what is wrong with it, so that the person is asked again.
 pub(crate) fn read(
     card: &Card,
     whose: Whose,
@@ -157,10 +157,10 @@ pub(crate) fn read(
     match result.action {
         ElicitationAction::Accept => {}
         ElicitationAction::Decline => return Ok(Answer::No),
-        // It was closed, perhaps by a program.
+        // The form was closed, perhaps by a program.
         _ => {
             return Ok(Answer::Nobody {
-                way_out: "The question was closed without an answer; call again to be asked again."
+                way_out: "The question was closed without an answer: repeat the call to be asked again."
                     .to_owned(),
             });
         }
@@ -185,21 +185,21 @@ pub(crate) fn read(
         "edit" if card.editable => {
             return match edited {
                 Some(Ok(value)) if value.is_object() => Ok(Answer::Edit(value)),
-                Some(_) => Err("These arguments are no JSON object."),
+                Some(_) => Err("These arguments are not a JSON object."),
                 None => Err("To edit, fill in the arguments."),
             };
         }
         "once" => Answer::Once,
         "session" if card.always.is_some() => Answer::Session,
         "always" if card.always.is_some() && whose == Whose::Own => Answer::Always,
-        _ => return Err("That is none of the answers."),
+        _ => return Err("This is not one of the possible answers."),
     };
-    // Whoever writes other arguments and says yes means those: they are judged, and asked about, as such.
+    // Edited arguments together with a yes mean the edited ones: they are checked, and approved, as a new call.
     match edited {
         None => Ok(yes),
         Some(Ok(value)) if is_as_shown(&value, card) => Ok(yes),
         Some(Ok(value)) if value.is_object() => Ok(Answer::Edit(value)),
-        Some(_) => Err("These arguments are no JSON object."),
+        Some(_) => Err("These arguments are not a JSON object."),
     }
 }
 
@@ -207,7 +207,7 @@ fn is_as_shown(value: &Value, card: &Card) -> bool {
     serde_json::from_str::<Value>(&card.arguments).is_ok_and(|shown| shown == *value)
 }
 
-/// A word that nobody guesses: 128 random bits. None if the system has no randomness to give.
+/// Returns a random token of 128 bits. None if the system has no source of randomness.
 pub fn token() -> Option<String> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).ok()?;

@@ -1,4 +1,4 @@
-//! The tools as MCP lists them.
+//! The list of tools for MCP clients.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,26 +15,26 @@ use crate::client::{Library, Servers};
 use crate::discovery;
 use crate::marks;
 
-/// Where a listed tool's `_meta` says what MCP has no words for: its source, group and risk.
+/// Key in a listed tool's `_meta` for information that MCP has no field for: source, group and risk.
 pub const TOOL_META: &str = "mimir/tool";
 
-/// Where it says what is odd about the words of a tool.
+/// Key in a listed tool's `_meta` for warnings about its description.
 const FLAGS_META: &str = "mimir/flags";
 
-/// Tools on a page. Some clients read no second page, and no model chooses well among more tools than this.
+/// Number of tools on a page. Some clients read no second page, and no model chooses well among more tools.
 const PAGE: usize = 250;
 
-/// What models see at one moment.
+/// The tools that models see at one point in time.
 pub(crate) struct Catalogue {
     world: Arc<World>,
     tools: Vec<Tool>,
-    /// The tools that are not listed, and found by search.
+    /// Tools that are not listed, but found by search.
     found: Vec<Tool>,
-    /// What servers behind have beside tools.
+    /// Resources and prompts of the servers behind this one.
     pub(crate) library: Library,
 }
 
-/// How often each list has changed.
+/// Number of changes of each list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Revision {
     pub(crate) tools: u64,
@@ -43,12 +43,12 @@ pub(crate) struct Revision {
 }
 
 impl Catalogue {
-    /// The tools of this world that are listed, and what the servers behind have.
+    /// Builds the list of tools in this snapshot, with the resources and prompts of the servers.
     pub(crate) fn of(world: Arc<World>, servers: Option<&Servers>) -> Self {
         let readers = servers.map(Servers::readers).unwrap_or_default();
         let listed = world.registry.tools().iter();
         let listed = listed.filter(|tool| world.policy.is_listed(tool));
-        // Resources are for the client and prompts for its person: a model is not shown what reads them.
+        // Resources are for the client and prompts for its person: models do not see the tools that read them.
         let listed = listed.filter(|tool| {
             tool.source != Source::Mcp || !readers.iter().any(|name| name == tool.name().as_str())
         });
@@ -82,12 +82,12 @@ impl Catalogue {
         }
     }
 
-    /// Whether it was made of this world.
+    /// Returns true if the catalogue was built from this snapshot.
     pub(crate) fn is_of(&self, world: &Arc<World>) -> bool {
         Arc::ptr_eq(&self.world, world)
     }
 
-    /// Counts the lists that a client would not see the same as in the other.
+    /// Counts the lists that differ from the other catalogue's for a client.
     pub(crate) fn count(&self, other: &Self, revision: &mut Revision) -> bool {
         let (ours, theirs) = (&self.library, &other.library);
         let tools = self.tools != other.tools || self.found != other.found;
@@ -99,7 +99,7 @@ impl Catalogue {
         tools || prompts || resources
     }
 
-    /// What a call comes to, if tools are found and it is of what finds them.
+    /// Handles a call of a discovery tool; none if there are no such tools, or the name is another.
     pub(crate) fn find(&self, name: &str, arguments: &JsonObject) -> Option<discovery::Found> {
         if self.found.is_empty() {
             return None;
@@ -107,8 +107,8 @@ impl Catalogue {
         discovery::find(name, arguments, &self.found, &self.tools)
     }
 
-    /// A page, and where the next one begins. A cursor is the last name of the page before: it stays good when
-    /// tools come and go.
+    /// Returns a page of tools, and the cursor of the next one. A cursor is the last name on the page before, so it
+    /// remains valid when tools are added or removed.
     pub(crate) fn page(
         &self,
         cursor: Option<&str>,
@@ -116,11 +116,11 @@ impl Catalogue {
         let after = cursor.unwrap_or_default();
         let start = self.tools.partition_point(|tool| &*tool.name <= after);
         let rest = &self.tools[start..];
-        // There was a tool behind each cursor that was given out.
+        // A valid cursor is the name of a tool, and only the last page has none after it.
         let is_none = |cursor| rest.is_empty() || mimir_core::ToolName::new(cursor).is_err();
         if cursor.is_some_and(is_none) {
             return Err(ErrorData::invalid_params(
-                "the cursor is none that this server gave out, or the list is shorter now; list the tools from the beginning",
+                "the cursor is not valid, or the list is shorter now: list the tools from the beginning",
                 None,
             ));
         }
@@ -130,13 +130,13 @@ impl Catalogue {
     }
 }
 
-/// The server that a tool is of; none for mimir's own tools and those of the workspace.
+/// Returns the server of a tool; none for mimir's own tools and those of the workspace.
 fn server_of(tool: &mimir_core::Tool) -> Option<&str> {
     (tool.source == Source::Mcp).then_some(tool.origin.plugin.as_str())
 }
 
-/// The servers whose tools are found by search in place of being listed: the largest ones, until the rest fits into
-/// the budget. Other tools come last, as one group.
+/// Chooses the servers whose tools are found by search instead of being listed: the largest ones, until the rest fits
+/// into the token budget. All other tools form one group, which is considered last.
 fn searched<'a>(
     tools: &[(Option<&'a str>, Tool)],
     budget: Option<u64>,
@@ -151,7 +151,7 @@ fn searched<'a>(
     }
     let mut total: u64 = sizes.values().sum();
     let mut sizes: Vec<_> = sizes.into_iter().collect();
-    // Stable: servers of one size go by their names.
+    // The sort is stable: servers of equal size stay in the order of their names.
     sizes.sort_by_key(|(server, size)| (server.is_none(), Reverse(*size)));
     for (server, size) in sizes {
         if total <= budget {
@@ -163,7 +163,7 @@ fn searched<'a>(
     searched
 }
 
-/// A tool as a client sees it that is sent these marks.
+/// Returns a tool in the form for clients that get these marks.
 fn listed_as(tool: &mimir_core::Tool, marks: Marks) -> Tool {
     let mut listed = definition(tool);
     match marks {
@@ -180,12 +180,12 @@ fn listed_as(tool: &mimir_core::Tool, marks: Marks) -> Tool {
     listed
 }
 
-/// A tool as `tools/list` gives it.
+/// Returns a tool in the form of `tools/list`.
 pub fn definition(tool: &mimir_core::Tool) -> Tool {
     let definition = &tool.definition;
     let hints = vouched(tool);
     let annotations = ToolAnnotations::from_raw(
-        // Clients from before 2025-06-18 look for it here.
+        // Clients from before 2025-06-18 look for the title here.
         definition.title.clone(),
         Some(hints.read_only),
         Some(hints.destructive),
@@ -202,7 +202,7 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
     let mut description = definition.description.clone();
     if !tool.flags.is_empty() {
         meta.insert(FLAGS_META.to_owned(), json!(tool.flags));
-        // Before the words themselves: a model reads it first.
+        // In front of the description, so that a model reads it first.
         let flags = tool.flags.join("; ");
         description.insert_str(0, &format!("[mimir noticed, for its user: {flags}]\n"));
     }
@@ -220,11 +220,11 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
     listed
 }
 
-/// What clients are told of a tool's effects. They may ask their person less for a tool that says it is harmless, so
-/// nobody's word counts for that but of a tool that a person, or its want of imports, vouches for.
+/// Returns the hints on a tool's effects for clients. Clients may ask their person less often for a tool that claims
+/// to be harmless, so hints count only if a person, or the absence of imports, vouches for the tool.
 fn vouched(tool: &mimir_core::Tool) -> Hints {
     match (tool.source, tool.trust) {
-        // Whoever lets a server's tools be called has seen what they say, and not what they do.
+        // A person who allows the tools of a server has seen their descriptions, not their effects.
         (Source::BuiltIn | Source::Custom | Source::Teams, Trust::Trusted | Trust::Harmless) => {
             tool.definition.hints
         }
@@ -237,7 +237,7 @@ fn vouched(tool: &mimir_core::Tool) -> Hints {
     }
 }
 
-/// A schema as MCP has them: it says that its root is an object.
+/// Returns a schema in MCP's form, whose root must declare an object.
 fn object(schema: Value) -> Arc<JsonObject> {
     match for_models(schema) {
         Value::Object(object) => Arc::new(object),

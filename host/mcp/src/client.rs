@@ -1,12 +1,12 @@
-//! Other people's MCP servers as a backend: their tools, called through the same pipeline as all others.
+//! Third-party MCP servers as a backend: their tools are called through the same pipeline as all others.
 //!
-//! A server is started, or reached, when the first of its tools is called; what its tools are is known from the last
-//! time. What it says of itself is a stranger's word: it is made safe to show, held to what a person has seen, and can
-//! only make a decision stricter. What it has beside tools is read by calls, too, and what it wants of the client in the
-//! middle of one goes over the call's desk.
+//! A server is started, or connected to, on the first call of one of its tools; its tool list is cached from the last
+//! time. Its descriptions are untrusted: they are made safe to show, compared with what a person has seen, and can
+//! only make a decision stricter. Its resources and prompts are read by tool calls, too, and its requests to the
+//! client during a call pass the input request broker of that call.
 //!
-//! Never here: a way to a server's tool past [`mimir_core::Pipeline`], a program that is not started by
-//! [`mimir_core::launch::Launcher`], or a request that is not sent by [`mimir_net::Client`].
+//! Out of scope: any access to a server's tool that bypasses [`mimir_core::Pipeline`], programs not started by
+//! [`mimir_core::launch::Launcher`], and requests not sent by [`mimir_net::Client`].
 
 mod attentive;
 mod backend;

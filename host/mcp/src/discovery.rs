@@ -1,31 +1,32 @@
-//! Many tools, found one by one: three tools that search, describe and call stand in the list in place of them.
+//! Tool discovery for large tool lists: three tools that search, describe and call replace the tools in the list.
 //!
-//! What they find is what would be listed. A call through them is the same call of the same tool, at the same gates.
+//! They find exactly the tools that would be listed. A call through them is the same call of the same tool, with the
+//! same policy checks.
 //!
-//! Never here: a tool that is not listed, or a call of its own.
+//! Out of scope: tools that would not be listed, and calls that bypass the pipeline.
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// What stands in the list.
+/// Names of the discovery tools.
 const SEARCH: &str = "mimir_search_tools";
 const DESCRIBE: &str = "mimir_describe_tool";
 const CALL: &str = "mimir_call_tool";
 
-/// Tools that a search finds at most, and characters of each description.
+/// Maximum number of tools that a search returns, and maximum length of each description in characters.
 const FOUND_MOST: usize = 20;
 const WORDS_MOST: usize = 200;
 
-/// About how many tokens it takes to read this.
+/// Returns the approximate number of tokens of a tool's definition.
 pub(crate) fn tokens(tool: &Tool) -> u64 {
     let text = serde_json::to_string(tool);
     text.map_or(0, |text| mimir_core::tokens::about(&text))
 }
 
-/// Servers that the description of the search names.
+/// Maximum number of servers that the description of the search names.
 const SERVERS_MOST: usize = 20;
 
-/// The three, for so many tools, of these servers among others.
+/// Returns the three discovery tools, for this number of tools, with the names of their servers.
 pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
     let named: Vec<String> = servers
         .iter()
@@ -52,12 +53,12 @@ pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
             ToolAnnotations::from_raw(None, Some(reads), Some(!reads), Some(reads), Some(!reads));
         Tool::new(name, description, schema).with_annotations(hints)
     };
-    // In the order of their names, as all lists are.
+    // Sorted by name, like all lists.
     vec![
         tool(
             CALL,
             format!(
-                "Calls a tool that `{SEARCH}` has found, with arguments as `{DESCRIBE}` has them."
+                "Calls a tool that `{SEARCH}` has found, with arguments that match the schema from `{DESCRIBE}`."
             ),
             json!({"type": "object", "required": ["name"], "additionalProperties": false, "properties": {
                 "name": text("The tool's name."),
@@ -74,25 +75,25 @@ pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
         tool(
             SEARCH,
             format!(
-                "Finds tools among {count} that are not listed{of}, by words of what they do. Look here before you say that something cannot be done."
+                "Searches {count} unlisted tools{of} by words in their descriptions. Search here before you say that something cannot be done."
             ),
             json!({"type": "object", "required": ["query"], "additionalProperties": false,
-                "properties": {"query": text("Some words, such as `send mail`; none finds the first ones.")}}),
+                "properties": {"query": text("Search words, such as `send mail`; an empty query returns the first tools.")}}),
             true,
         ),
     ]
 }
 
-/// What a call of one of the three comes to.
+/// Result of a call of a discovery tool.
 pub(crate) enum Found {
-    /// An answer from the list alone.
+    /// An answer from the tool list alone.
     Answer(CallToolResult),
-    /// The call that is meant.
+    /// A call of the actual tool.
     Call { name: String, arguments: JsonObject },
 }
 
-/// Answers a call of one of the three discovery tools; `None` for any other. `all` are the tools that are searched,
-/// `listed` those that are not.
+/// Handles a call of one of the three discovery tools; `None` for any other. `all` are the tools that are searched,
+/// `listed` those in the list.
 pub(crate) fn find(
     name: &str,
     arguments: &JsonObject,
@@ -101,7 +102,7 @@ pub(crate) fn find(
 ) -> Option<Found> {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str);
     let wants = |key: &str| {
-        let words = format!("`{name}` wants `{key}`, a text [INVALID_INPUT]");
+        let words = format!("`{name}` needs the string argument `{key}` [INVALID_INPUT]");
         Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
     };
     Some(match name {
@@ -114,7 +115,7 @@ pub(crate) fn find(
             None => wants("name"),
         },
         CALL => match (word("name"), arguments.get("arguments")) {
-            // Through itself nothing is called.
+            // The discovery tools cannot be called through themselves.
             (Some(SEARCH | DESCRIBE | CALL) | None, _) => wants("name"),
             (Some(wanted), None) => Found::Call {
                 name: wanted.to_owned(),
@@ -125,7 +126,7 @@ pub(crate) fn find(
                 arguments: arguments.clone(),
             },
             (Some(_), Some(_)) => {
-                let words = "`arguments` is an object [INVALID_INPUT]";
+                let words = "`arguments` is not an object [INVALID_INPUT]";
                 Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
             }
         },
@@ -144,7 +145,7 @@ fn search(query: &str, all: &[Tool]) -> CallToolResult {
         .map(|tool| (score(tool, &words), tool))
         .filter(|(score, _)| *score > 0 || words.is_empty())
         .collect();
-    // Sorting keeps the order of those that are as good.
+    // The sort is stable, so equal matches keep their order.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     let count = scored.len();
     let found: Vec<Value> = scored
@@ -160,12 +161,12 @@ fn search(query: &str, all: &[Tool]) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(found.to_string())])
 }
 
-/// Whether a name is one of these tools: nobody else's tool has it.
+/// Returns true for the names of the discovery tools, which no other tool can have.
 pub(crate) fn is_taken(name: &str) -> bool {
     [SEARCH, DESCRIBE, CALL].contains(&name)
 }
 
-/// How well a tool fits: a word of its name is worth more than one of what it does.
+/// Returns the relevance of a tool: a match in its name counts more than one in its description.
 fn score(tool: &Tool, words: &[&str]) -> usize {
     let name = tool.name.to_lowercase();
     let title = tool.title.as_deref().unwrap_or_default().to_lowercase();
@@ -186,7 +187,7 @@ fn score(tool: &Tool, words: &[&str]) -> usize {
 
 fn describe<'a>(name: &str, mut all: impl Iterator<Item = &'a Tool>) -> CallToolResult {
     let Some(tool) = all.find(|tool| tool.name == name) else {
-        let words = format!("there is no tool of this name; `{SEARCH}` finds some [NOT_FOUND]");
+        let words = format!("unknown tool: find tools with `{SEARCH}` [NOT_FOUND]");
         return CallToolResult::error(vec![ContentBlock::text(words)]);
     };
     let text = serde_json::to_string(tool).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The server over HTTP: who may speak with it, and how much.
+//! The server over HTTP: checks of the client's access, and limits on its use.
 //!
-//! Whoever reaches it acts as the person who started it. So a request says the name that it was sent to, which a web
-//! page that has its own name point here does not know to be right; it comes from no page that was not allowed; and it
-//! carries the token, where one is asked for.
+//! Every client that can connect acts as the person who started the server. A request is therefore accepted only if
+//! its `Host` is a name of this server (a web page that points its own name here cannot know one), if it does not come
+//! from a web page that was not allowed, and if it carries the token, where one is required.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -40,41 +40,41 @@ use open::open;
 use rooms::{Guest, Rooms};
 pub(crate) use sessions::Visit;
 
-/// What a client gets.
+/// Response to a client.
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// Where the protocol is spoken.
+/// Path of the MCP endpoint.
 const ENDPOINT: &str = "/mcp";
 
-/// The longest request, as on stdin.
+/// Maximum size of a request body in bytes, as on stdin.
 const BODY_MAX: usize = 16 << 20;
 
-/// Sessions at a time: for one more, one ends in which nothing goes on. How long one lives in which nothing is said.
+/// Maximum number of sessions: for one more, an idle session is ended. The idle time after which a session expires.
 const SESSIONS_MAX: usize = 256;
 const SESSION_IDLE: Duration = Duration::from_secs(60 * 60);
 
-/// Calls at a time, waiting ones included.
+/// Maximum number of concurrent calls, including those that wait.
 const CALLS_MAX: usize = 1024;
 
-/// What a session is called by.
+/// Header that carries the session id.
 const SESSION_ID: &str = "mcp-session-id";
 
-/// How a server over HTTP is reached.
+/// Access options of a server over HTTP.
 #[derive(Clone, Default)]
 pub struct HttpOptions {
-    /// The names and addresses by which it may be called, without ports. Those of this machine alone count in any case.
+    /// Names and addresses of this server, without ports. Loopback names are always accepted.
     pub hosts: Vec<String>,
-    /// The web pages that may speak with it, as `scheme://host:port`.
+    /// Origins of web pages that may use the server, as `scheme://host:port`.
     pub origins: Vec<String>,
-    /// What every request has to carry as its bearer token; none asks for none.
+    /// Bearer token that every request must carry; none if no token is required.
     pub token: Option<String>,
-    /// The identity provider whose tokens let people in, in place of one token.
+    /// Identity provider whose access tokens are accepted instead of a single token.
     pub identity: Option<IdentityOptions>,
-    /// What else `/metrics` tells: what others count.
+    /// Source of additional metrics for `/metrics`.
     pub figures: Option<Figures>,
 }
 
-/// A server over HTTP: a tower service for whatever listens. Clones are the same server.
+/// A server over HTTP, as a tower service for any listener. Clones share the same server.
 #[derive(Clone)]
 pub struct Http(Arc<Shared>);
 
@@ -85,29 +85,29 @@ struct Shared {
     figures: Option<Figures>,
     sessions: Arc<Rooms>,
     inner: StreamableHttpService<Session, Rooms>,
-    /// Completes the sessions.
+    /// Closes the sessions.
     close: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Who speaks: whoever has the token, or whose token it is. What they have read and what was approved for them is
-/// theirs, also where the protocol knows no sessions.
+/// The client's identity: the holder of the single token, or the subject of an access token. Sessions and approvals
+/// belong to it, even where the protocol has no sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Principal {
-    /// The same for all that this one sends, and for nobody else.
+    /// Unique id, the same for all requests of this principal.
     pub(crate) id: String,
-    /// What is put on record of them, where anything is known.
+    /// User name for the audit log, if one is known.
     pub(crate) user: Option<String>,
 }
 
 impl Server {
-    /// This server over HTTP. Options that do not fit together are an error.
+    /// Creates the server over HTTP. Fails if the options conflict.
     pub fn http(&self, mut options: HttpOptions) -> Result<Http, ToolError> {
         let identity = options.identity.as_ref().map(Identity::new).transpose()?;
         options.hosts.extend(identity.as_ref().map(Identity::host));
         let sessions = Arc::new(Rooms::new());
         let guard = Guard::new(&options);
         let config = StreamableHttpServerConfig::default()
-            // The guard has judged both for every path, and before anything else.
+            // The guard has already checked both, for every path and before anything else.
             .with_allowed_hosts(guard.hosts().to_vec())
             .disable_allowed_origins()
             .with_json_response(true)
@@ -128,7 +128,7 @@ impl Server {
 }
 
 impl Http {
-    /// Ends all sessions and the calls in them, and waits until each is on record, but no longer than this.
+    /// Ends all sessions and their calls, and waits until each call is in the audit log, for at most the given time.
     pub async fn close(&self, at_most: Duration) {
         (self.0.close)();
         self.0.server.stop();
@@ -152,7 +152,7 @@ impl Http {
         answer
     }
 
-    /// Answers a request that was sent to this server, by no page or by one that is allowed.
+    /// Answers a request that passed the host and origin checks.
     async fn answer_allowed<B>(&self, request: Request<B>) -> Answer
     where
         B: Body + Send + 'static,
@@ -192,16 +192,16 @@ impl Http {
             (ENDPOINT, _) => self.speak(request, principal, until).await,
             _ => text(
                 StatusCode::NOT_FOUND,
-                "there is nothing here; MCP is at /mcp\n",
+                "not found: the MCP endpoint is /mcp\n",
             ),
         }
     }
 
-    /// A request of the protocol, by this one, whose token ends at this time.
+    /// Handles an MCP request of a principal, whose token expires at the given time.
     ///
-    /// What a connection that breaks off means depends on the era. Since 2026-07-28 it cancels its request, which the
-    /// dropped future or body does. Before, it SHOULD NOT be taken for that: the stream may be taken up again, and what
-    /// ends the call is a `notifications/cancelled` or the end of its session.
+    /// The meaning of a disconnect depends on the protocol generation. Since 2026-07-28 it cancels the request, by
+    /// dropping the future or the body. Before, it SHOULD NOT be treated as a cancellation: the stream may be resumed,
+    /// and a call ends with a `notifications/cancelled` or with its session.
     async fn speak<B>(
         &self,
         mut request: Request<B>,
@@ -223,7 +223,7 @@ impl Http {
         let extensions = request.extensions_mut();
         extensions.insert(principal.clone());
         if let Some(visit) = &visit {
-            // Whatever answers it holds this for as long as it does.
+            // The response holds the lease for as long as it is being sent.
             extensions.insert(Arc::clone(visit));
         }
         let is_json = has_json(request.headers());
@@ -245,24 +245,24 @@ impl Http {
         if failure.is_late() {
             return text(
                 StatusCode::REQUEST_TIMEOUT,
-                "the body did not come in time\n",
+                "the request body did not arrive in time\n",
             );
         }
         if failure.is_broken() {
-            return text(StatusCode::BAD_REQUEST, "the body is not whole\n");
+            return text(StatusCode::BAD_REQUEST, "the request body is incomplete\n");
         }
         if posts && is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return malformed(answer).await;
         }
         if let Some(id) = id.filter(|_| ends && answer.status().is_success()) {
             shared.sessions.known().ended(&id);
-            // Clients take no other status for the end of a session.
+            // Clients accept no other status for the end of a session.
             return empty(StatusCode::NO_CONTENT);
         }
         open(answer, visit, until)
     }
 
-    /// Whether there is room for a request, and its session is whose it says.
+    /// Checks the limits for a request, and that its session belongs to the principal.
     fn visit(
         &self,
         posts: bool,
@@ -316,7 +316,7 @@ fn has_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// The message of serde_json about invalid JSON.
+/// Beginnings of serde_json's messages for invalid JSON.
 const SYNTAX: [&str; 12] = [
     "EOF while parsing",
     "expected ",
@@ -332,8 +332,8 @@ const SYNTAX: [&str; 12] = [
     "recursion limit",
 ];
 
-/// The JSON-RPC error for a body that is JSON by its header: no JSON, or no message of the protocol. The library
-/// answers both with 415 and a sentence.
+/// Replaces the response to a JSON body that is not valid JSON, or not an MCP message, by a JSON-RPC error. The
+/// library answers both with status 415 and plain text.
 async fn malformed(answer: Answer) -> Answer {
     let why = answer.into_body().collect().await;
     let why = why
@@ -355,7 +355,7 @@ async fn malformed(answer: Answer) -> Answer {
     answer
 }
 
-/// An answer without a body.
+/// Returns a response without a body.
 fn empty(status: StatusCode) -> Answer {
     let mut answer = text(status, "");
     answer.headers_mut().clear();

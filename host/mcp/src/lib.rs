@@ -1,11 +1,12 @@
-//! The Model Context Protocol, both ways: mimir's tools for other people's agents, and other people's tools for mimir.
+//! The Model Context Protocol in both directions: mimir's tools for other agents, and third-party tools for mimir.
 //!
-//! A [`Server`] puts one pipeline before any number of clients; each connection is a session of its own. What a
-//! client asks for becomes a [`mimir_core::Call`], and what comes of it the client reads in the protocol's words.
+//! A [`Server`] exposes one pipeline to any number of clients; each connection is a session of its own. A client's
+//! request becomes a [`mimir_core::Call`], and its outcome is returned in the protocol's form.
 //!
-//! [`client`] is the other way round: other people's servers, whose tools are called through that pipeline.
+//! [`client`] is the other direction: third-party servers, whose tools are called through that pipeline.
 //!
-//! Never here: a way to a tool that is not [`mimir_core::Pipeline`], or a word on stdout that is not the protocol's.
+//! Out of scope: access to tools that bypasses [`mimir_core::Pipeline`], and output on stdout other than protocol
+//! messages.
 
 mod ask;
 mod catalogue;

@@ -1,6 +1,6 @@
-//! Messages on a pair of streams: a message a line. Both ways round use it.
+//! JSON messages on a pair of streams, one per line, for both the server and the client side.
 //!
-//! Never here: what a line says.
+//! Out of scope: the content of a line.
 
 use std::io;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-/// The longest line that is kept, as over HTTP. A model reads a small part of that, and a picture of 12 MiB fits as
+/// Maximum length of a line in bytes, as over HTTP. A model reads a small part of that, and an image of 12 MiB fits as
 /// base64.
 pub(crate) const LINE_MOST: usize = 16 << 20;
 
-/// What is read next.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A line with its end. After parts it is the last of them.
+    /// A line including its end. After parts it is the last one.
     Line(Vec<u8>),
-    /// A part of a line that is longer than [`LINE_MOST`]. The rest of it comes in more pieces.
+    /// A part of a line longer than [`LINE_MOST`]. The rest follows in more chunks.
     Part(Vec<u8>),
-    /// Nothing more comes. What had no end is no line.
+    /// End of the stream. An unterminated last line is dropped.
     End,
 }
 
-/// Reads line by line.
+/// Reads a stream line by line.
 pub(crate) struct Reader<R> {
     from: BufReader<R>,
     line: Vec<u8>,
-    /// Whether the beginning of this line has been given away.
+    /// Set if the beginning of the current line has already been returned.
     parted: bool,
 }
 
@@ -41,7 +41,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// What comes next. May be dropped and called again: nothing is lost.
+    /// Returns the next chunk. Cancel-safe: the future can be dropped without losing data.
     pub(crate) async fn next(&mut self) -> Piece {
         loop {
             let bytes = match self.from.fill_buf().await {
@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// Writes line by line. Clones write to the same stream, one line after the other.
+/// Writes a stream line by line. Clones write whole lines to the same stream.
 pub(crate) struct Writer<W>(Arc<Mutex<Option<W>>>);
 
 impl<W> Clone for Writer<W> {
@@ -88,7 +88,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.write(serde_json::to_vec(message)?).await
     }
 
-    /// Writes a line, given without its end.
+    /// Writes a line, passed without its end.
     async fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         let mut to = self.0.lock().await;
@@ -99,7 +99,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         to.flush().await
     }
 
-    /// Writes nothing more: whoever reads sees the end of what there is.
+    /// Closes the stream: the reader sees the end after the lines written so far.
     pub(crate) async fn close(&self) {
         drop(self.0.lock().await.take());
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_line_is_whole_whoever_stops_waiting_in_between() {
+    async fn lines_survive_a_cancelled_read() {
         let (mut to, from) = tokio::io::duplex(64);
         let mut reader = Reader::new(from);
         for part in ["one", " li"] {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_comes_in_parts_and_the_next_is_whole() {
+    async fn lines_split_a_long_line_and_recover() {
         let long = [vec![b'x'; LINE_MOST + 3], b"end\nnext\n".to_vec()].concat();
         let mut reader = Reader::new(&long[..]);
         let (mut length, mut most) = (0, 0);
@@ -146,13 +146,13 @@ mod tests {
         assert_eq!(length + last.len(), LINE_MOST + 3 + 4);
         assert!(most <= LINE_MOST, "{most}");
         assert_eq!(reader.next().await, Piece::Line(b"next\n".to_vec()));
-        // As long as it may be, with its end.
+        // The maximum length, including the line end.
         let whole = [vec![b'x'; LINE_MOST - 1], b"\n".to_vec()].concat();
         assert_eq!(Reader::new(&whole[..]).next().await, Piece::Line(whole));
     }
 
     #[tokio::test]
-    async fn what_is_closed_is_at_its_end_and_takes_nothing_more() {
+    async fn lines_closed_writer_rejects_messages() {
         let (to, mut from) = tokio::io::duplex(64);
         let writer = Writer::new(to);
         writer.clone().write(b"one".to_vec()).await.unwrap();

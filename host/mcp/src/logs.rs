@@ -1,4 +1,4 @@
-//! Logs as notifications. The protocol has given them up with 2026-07-28, but for requests that ask for them.
+//! Logs as notifications. The protocol dropped them with 2026-07-28, except for requests that ask for them.
 #![expect(
     deprecated,
     reason = "clients from before 2026-07-28 have no other way to logs"
@@ -10,31 +10,31 @@ use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, RequestMetaObje
 use rmcp::service::Peer;
 use serde_json::Value;
 
-/// The least level that a client wants to hear.
+/// The minimum log level that a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Least(u8);
 
 impl Least {
-    /// Until a client says something else. What is worth no warning is for who asks for it.
+    /// Default until the client sets a level. Lower levels have to be requested.
     pub(crate) const USUAL: Self = Self(rank(LoggingLevel::Warning));
 
-    /// What a client has set.
+    /// Converts a level that a client has set.
     pub(crate) fn of(level: LoggingLevel) -> Self {
         Self(rank(level))
     }
 
-    /// What a request asks for; nothing if it wants to hear nothing.
+    /// Returns the level that a request asks for; none if it wants no logs.
     pub(crate) fn of_request(meta: &RequestMetaObject) -> Option<Self> {
         meta.log_level().map(Self::of)
     }
 
-    /// Whether this is heard.
+    /// Returns true if a line of this level is wanted.
     pub(crate) fn hears(self, level: LogLevel) -> bool {
         rank(as_theirs(level)) >= self.0
     }
 }
 
-/// Sends a line. Whoever cannot be told is told nothing.
+/// Sends a log line. Errors are ignored: the client cannot be told.
 pub(crate) async fn send(peer: &Peer<RoleServer>, logger: &str, level: LogLevel, data: Value) {
     let line = LoggingMessageNotificationParam::new(as_theirs(level), data).with_logger(logger);
     let _ = peer.notify_logging_message(line).await;
@@ -49,7 +49,7 @@ const fn as_theirs(level: LogLevel) -> LoggingLevel {
     }
 }
 
-/// Levels in their order.
+/// Returns the rank of a level.
 const fn rank(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,

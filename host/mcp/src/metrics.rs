@@ -1,4 +1,4 @@
-//! What has been done, in numbers, as Prometheus reads them.
+//! Usage metrics in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,44 +10,44 @@ mod figure;
 
 pub use figure::{Figure, FigureKind, Figures, Label};
 
-/// What has been done since the server began.
+/// Metrics since the start of the server.
 #[derive(Default)]
 pub(crate) struct Metrics(Mutex<All>);
 
 #[derive(Default)]
 struct All {
     tools: BTreeMap<String, Counts>,
-    /// How often calls were denied, by code.
+    /// Denied calls by error code.
     denials: BTreeMap<&'static str, u64>,
-    /// How often clients' people answered what.
+    /// Answers of the clients' people, by kind.
     answers: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Default)]
 struct Counts {
-    /// How often calls ended with each code; `OK` for those that went well.
+    /// Ended calls by error code; `OK` for successful ones.
     codes: BTreeMap<&'static str, u64>,
-    /// How many were timed, how many of them took no longer than each of [`BOUNDS`], and how long all of them took.
+    /// Number of timed calls, cumulative counts for each of [`BOUNDS`], and their total time.
     timed: u64,
     within: [u64; BOUNDS.len()],
     seconds: f64,
 }
 
-/// Seconds: from a call that finds all it needs to one that takes all the time it has.
+/// Histogram bounds in seconds: from a call with everything at hand to one that uses all of its time limit.
 const BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
-/// What says that a call may not be.
+/// Error codes that count as denials.
 const DENIALS: [Code; 3] = [
     Code::PermissionDenied,
     Code::ApprovalDenied,
     Code::PolicyDenied,
 ];
 
-/// Names that are told apart: a client may call what is not there as it likes.
+/// Label for unknown tools, because a client may call arbitrary names.
 const UNKNOWN: &str = "unknown";
 
 impl Metrics {
-    /// A call of this tool, if there is such a tool, has ended.
+    /// Counts an ended call of this tool; none for an unknown tool.
     pub(crate) fn ended(&self, tool: Option<&str>, outcome: &Outcome) {
         let code = match outcome.result() {
             Ok(_) => "OK",
@@ -69,12 +69,12 @@ impl Metrics {
         });
     }
 
-    /// A call of this tool was stopped by who made it.
+    /// Counts a call of this tool that its client stopped.
     pub(crate) fn stopped(&self, tool: Option<&str>) {
         self.count(tool, Code::Cancelled.as_str(), |_| {});
     }
 
-    /// A person has answered, or a client for want of one.
+    /// Counts an answer of a person, or of the client on their behalf.
     pub(crate) fn answered(&self, answer: &Answer) {
         *self.lock().answers.entry(answer.as_str()).or_default() += 1;
     }
@@ -91,12 +91,12 @@ impl Metrics {
         }
     }
 
-    /// All of it, what there is now, and what others count.
+    /// Returns all metrics as text, with the current values and those of other sources.
     pub(crate) fn text(&self, under_way: usize, sessions: usize, others: &[Figure]) -> String {
         let mut text = String::new();
         let all = self.lock();
         let mut line = |line: std::fmt::Arguments<'_>| {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{line}");
         };
         line(format_args!(
@@ -119,7 +119,7 @@ impl Metrics {
             head(
                 "mimir_denials_total",
                 "counter",
-                "Calls that a rule, a person or a right that was not given has stopped, by code."
+                "Calls denied by a rule, a person or a missing permission, by code."
             )
         ));
         for (code, count) in &all.denials {
@@ -132,7 +132,7 @@ impl Metrics {
             head(
                 "mimir_call_seconds",
                 "histogram",
-                "Time of calls, without the time that people took."
+                "Duration of calls, excluding the time for approvals."
             )
         ));
         for (tool, counts) in &all.tools {
@@ -158,7 +158,7 @@ impl Metrics {
             head(
                 "mimir_approvals_total",
                 "counter",
-                "Answers of clients' people, by answer."
+                "Approval answers of clients' users, by answer."
             )
         ));
         for (answer, count) in &all.answers {
@@ -171,13 +171,13 @@ impl Metrics {
             head(
                 "mimir_calls_under_way",
                 "gauge",
-                "Calls that run or wait now."
+                "Calls that are running or waiting."
             )
         ));
         line(format_args!("mimir_calls_under_way {under_way}"));
         line(format_args!(
             "{}",
-            head("mimir_sessions", "gauge", "Sessions now.")
+            head("mimir_sessions", "gauge", "Open sessions.")
         ));
         line(format_args!("mimir_sessions {sessions}"));
         for figure in others {
@@ -196,7 +196,7 @@ impl Metrics {
             let name = "process_resident_memory_bytes";
             line(format_args!(
                 "{}",
-                head(name, "gauge", "Memory of this process.")
+                head(name, "gauge", "Resident memory of this process.")
             ));
             line(format_args!("process_resident_memory_bytes {bytes}"));
         }
@@ -208,12 +208,12 @@ impl Metrics {
     }
 }
 
-/// What stands before the lines of a figure.
+/// Returns the header lines of a metric family.
 fn head(name: &str, kind: &str, help: &str) -> String {
     format!("# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
-/// Memory that this process holds, where the system says it.
+/// Returns the resident memory of this process in bytes, where the system reports it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,4 +1,4 @@
-//! What a tool says while it runs, on its way to the client.
+//! Messages of a running tool for the client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,44 +17,44 @@ mod rate;
 pub(crate) use rate::Latest;
 use rate::Rate;
 
-/// What a call says before it ends.
+/// A message of a running call.
 pub(crate) enum Said {
-    /// How far it is.
+    /// Progress.
     Progress(Progress),
-    /// A line of its log.
+    /// A log line.
     Line(LogLine),
 }
 
-/// What has to be answered before a call goes on.
+/// A question that has to be answered before a call continues.
 pub(crate) enum Question {
-    /// By a person, whether it may.
+    /// Approval by a person.
     Card(Asked),
-    /// By the client, what the server behind the tool wants of it.
+    /// Requests of the server behind the tool, answered by the client.
     Wishes(Wanted),
 }
 
-/// What a person has to answer.
+/// An approval question for a person.
 pub(crate) struct Asked {
     pub(crate) card: Box<Card>,
     pub(crate) answer: oneshot::Sender<Answer>,
 }
 
-/// What a server behind a tool wants of the client.
+/// Requests of a server behind a tool for the client.
 pub(crate) struct Wanted {
     pub(crate) wishes: Vec<Wish>,
     pub(crate) answer: oneshot::Sender<Result<Vec<Value>, ToolError>>,
 }
 
-/// What a call says and asks.
+/// Messages and questions of a call.
 pub(crate) struct Heard {
     pub(crate) said: mpsc::Receiver<Said>,
-    /// The newest progress that was held back.
+    /// The latest progress that was held back.
     pub(crate) latest: Arc<Latest>,
     pub(crate) questions: mpsc::Receiver<Question>,
 }
 
-/// Hears a call for its client. It never makes the tool wait: what a slow client has not taken by then is not said, but
-/// for the newest progress.
+/// Forwards the messages of a call to its client. It never blocks the tool: messages that a slow client cannot take in
+/// time are dropped, except the latest progress.
 pub(crate) struct Ear {
     said: mpsc::Sender<Said>,
     progress: Option<Mutex<Rate>>,
@@ -62,20 +62,20 @@ pub(crate) struct Ear {
     /// The trace context of the request.
     trace: Option<String>,
     person: Box<dyn Approver>,
-    /// What the client has for servers behind its tools, and where it is asked.
+    /// Server requests that the client supports, and the channel for them.
     has: Vec<Want>,
     ask: mpsc::Sender<Question>,
-    /// What the client has answered before it was asked.
+    /// Answers that the client sent in advance.
     given: Mutex<BTreeMap<String, Value>>,
 }
 
-/// Words that wait for the client.
+/// Maximum number of queued messages for the client.
 const WAITING: usize = 256;
 
 impl Ear {
-    /// An ear, and what it hears. `least` is what the client wants to hear of the log, `has` what it has for servers
-    /// behind; `apart` says that it is asked by the answer to its own request; `person` makes the one who is asked out
-    /// of a way to the client.
+    /// Creates an observer and the receivers of its messages. `least` is the client's minimum log level, `has` the
+    /// server requests that it supports; `apart` means that it is asked by the response to its own request; `person`
+    /// makes the approver, given a channel to the client.
     pub(crate) fn new(
         progress: bool,
         least: Option<Least>,
@@ -146,7 +146,7 @@ impl wish::Client for Ear {
     fn ask(&self, wishes: Vec<Wish>) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
             let gone = || {
-                let message = "the client that made the call has gone away";
+                let message = "the client that made the call has disconnected";
                 ToolError::new(Code::Unavailable, message)
             };
             let (answer, answered) = oneshot::channel();
@@ -161,7 +161,7 @@ impl wish::Client for Ear {
     }
 }
 
-/// The answers to wishes among those that a client has given; none if one is missing or is no answer.
+/// Returns the client's answers to the requests; none if one is missing or not valid.
 pub(crate) fn answers(wishes: &[Wish], given: &BTreeMap<String, Value>) -> Option<Vec<Value>> {
     let each = wishes.iter().map(|wish| {
         let answer = given.get(&wish.name)?;
@@ -174,7 +174,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The person at the client, by way of whoever answers the client's request.
+/// The person at the client, asked through the handler of the client's request.
 pub(crate) struct Client {
     ask: mpsc::Sender<Question>,
     apart: bool,
@@ -184,7 +184,7 @@ impl Approver for Client {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let nobody = || Answer::Nobody {
-                way_out: "The client that made the call has gone away.".to_owned(),
+                way_out: "The client that made the call has disconnected.".to_owned(),
             };
             let (answer, answered) = oneshot::channel();
             let question = Question::Card(Asked {

@@ -1,4 +1,4 @@
-//! An outcome in the protocol's words.
+//! Converts the outcome of a call to an MCP result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,26 +11,28 @@ use serde_json::{Value, json};
 
 use crate::marks::{self, Seen};
 
-/// Where a result's `_meta` has what MCP has no words for: code, label, receipt and what was masked or cut.
+/// Key in a result's `_meta` for information that MCP has no field for: code, label, receipt, and masked or truncated
+/// parts.
 pub const OUTCOME_META: &str = "mimir/outcome";
 
-/// Characters of all files of a result together, as they are in it: as many as its text has by default
-/// (`limits.outputChars`). Clients put what is in a result before the model, and most of it as text.
+/// Maximum size of all files in a result together, in characters as encoded there: the default limit of the text
+/// (`limits.outputChars`). Clients pass a result's content to the model, most of it as text.
 const FILES_MOST: usize = 100_000;
 
-/// Characters of one picture or sound, which a model sees and hears and does not read: what the makers of models take.
+/// Maximum size in characters of an image or audio clip, which a model does not read as text: the limit of model
+/// providers.
 const MEDIUM_MOST: usize = 5 << 20;
 
-/// The form in which a structured result is sent.
+/// The form of a structured result.
 #[derive(Clone, Copy)]
 pub(crate) struct Structure<'a> {
-    /// The output schema of the tool, which clients hold the result to.
+    /// Output schema of the tool, against which clients validate the result.
     pub(crate) schema: Option<&'a Schema>,
-    /// The untrusted content that is marked.
+    /// The kind of untrusted content that is marked.
     pub(crate) marks: Marks,
 }
 
-/// The result of a call.
+/// Converts the outcome of a call.
 pub(crate) fn result(outcome: &Outcome, structure: Structure<'_>) -> CallToolResult {
     let mark = mark(outcome);
     let mut result = match outcome.result() {
@@ -43,7 +45,7 @@ pub(crate) fn result(outcome: &Outcome, structure: Structure<'_>) -> CallToolRes
     result
 }
 
-/// The mark of what strangers wrote; none where nobody did.
+/// Returns the mark for untrusted content; none if there is no such content.
 pub(crate) fn mark(outcome: &Outcome) -> Option<Mark> {
     let label = outcome.label();
     (label.trust == TrustLevel::Untrusted).then(|| Mark::new(&label.origin))
@@ -63,7 +65,7 @@ fn success(output: &Output, mark: Option<&Mark>, structure: Structure<'_>) -> Ca
     if let Some(value) = structured
         && !output.content.iter().any(has_text)
     {
-        // Most clients show a model the text alone.
+        // Most clients pass only the text to a model.
         text(&value.to_string(), mark, &mut content);
     }
     let structured = structured.filter(|value| value.is_object());
@@ -83,20 +85,20 @@ fn success(output: &Output, mark: Option<&Mark>, structure: Structure<'_>) -> Ca
 }
 
 impl Structure<'_> {
-    /// The structured result as clients get it. Some show their model this and not the text.
+    /// Returns the structured result for clients. Some pass this to their model instead of the text.
     fn shown(&self, value: &Value, mark: Option<&Mark>) -> Result<Option<Value>, ToolError> {
         let Some(mark) = mark else {
             return Ok(Some(value.clone()));
         };
         match (self.marks, self.schema) {
             (Marks::Minimal, _) => Ok(Some(value.clone())),
-            // Nothing demands it, and its text is marked.
+            // No schema requires it, and the text has its content with marks.
             (Marks::Text, _) | (Marks::All, None) => Ok(None),
             (Marks::All, Some(schema)) => {
                 let seen = Seen::of(schema.to_value());
                 let marked = marks::marked(value, mark, &seen);
                 marked.map(Some).ok_or_else(|| {
-                    let message = "the call was made, but its structured result has too many strings to mark each of them; its text follows. Ask for less at a time; with `mcp: {marks: text}` in the user's settings results are text only";
+                    let message = "the call was made, but its structured result has too many strings to mark each of them: its text follows. Ask for less at a time, or set `mcp: {marks: text}` in the user's settings to get results as text only";
                     ToolError::new(Code::LimitExceeded, message)
                 })
             }
@@ -104,7 +106,7 @@ impl Structure<'_> {
     }
 }
 
-/// Marks what was read of a resource, in place.
+/// Marks the content of a resource, in place.
 pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
     if let ResourceContents::BlobResourceContents {
         uri,
@@ -116,7 +118,7 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
         && let Ok(data) = STANDARD.decode(blob.trim())
         && let Ok(text) = String::from_utf8(data)
     {
-        // Clients decode what says that it is a text.
+        // Clients decode the blob of a resource that claims to be text.
         *contents = ResourceContents::TextResourceContents {
             uri: std::mem::take(uri),
             mime_type: Some(std::mem::take(mime_type)),
@@ -129,7 +131,7 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
     } = contents
     {
         *text = mark.around(text);
-        // With marks it is not JSON any more.
+        // With marks it is no longer valid JSON.
         if mime_type
             .as_ref()
             .is_some_and(|kind| !kind.starts_with("text/"))
@@ -143,8 +145,8 @@ fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {
     let mut content = Vec::new();
     let mut words = error.to_string();
     if !error.way_out.is_empty() {
-        // The way itself is not for the model, which would ask for it.
-        words.push_str(". Whoever runs mimir reads in its log what would allow it.");
+        // The hint itself is withheld from the model, which would ask the user for it.
+        words.push_str(". The mimir log tells its user how to allow it.");
     }
     text(&words, mark, &mut content);
     if let Some(details) = &error.details {
@@ -153,7 +155,7 @@ fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {
     CallToolResult::error(content)
 }
 
-/// Whether a part can be handed over; a file takes of the room that is left for files.
+/// Returns true if a part can be included; a file is subtracted from the room left for files.
 fn fits(part: &Content, room: &mut usize) -> bool {
     let packed = |data: &[u8]| data.len().div_ceil(3) * 4;
     match part {
@@ -173,7 +175,7 @@ fn fits(part: &Content, room: &mut usize) -> bool {
     }
 }
 
-/// What stands in the place of a part that is too large to be handed over.
+/// Returns the note that replaces a part that is too large.
 fn left_out(part: &Content) -> String {
     let (what, kind, most) = match part {
         Content::File {
@@ -183,15 +185,15 @@ fn left_out(part: &Content) -> String {
             (what, mime_type.as_str(), FILES_MOST)
         }
         Content::Image { mime_type, .. } => {
-            ("a picture".to_owned(), mime_type.as_str(), MEDIUM_MOST)
+            ("an image".to_owned(), mime_type.as_str(), MEDIUM_MOST)
         }
-        Content::Audio { mime_type, .. } => ("a sound".to_owned(), mime_type.as_str(), MEDIUM_MOST),
+        Content::Audio { mime_type, .. } => ("an audio clip".to_owned(), mime_type.as_str(), MEDIUM_MOST),
         Content::Text { .. } => ("a text".to_owned(), "text/plain", FILES_MOST),
     };
     let kind = mimir_core::text::visible(kind);
     let size = part.len();
     format!(
-        "[left out: {what} ({kind}, {size} bytes), of which a result holds at most {most} characters. The call was made; ask for a smaller part, or ask your user to run it by `mimir call … --json`, which has all of it]"
+        "[left out: {what} ({kind}, {size} bytes): the limit in a result is {most} characters. The call was made: ask for a smaller part, or ask your user to run it with `mimir call … --json`, which returns everything]"
     )
 }
 
@@ -229,7 +231,7 @@ fn block(part: &Content, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
     }
 }
 
-/// A file inside the result. Its address names it in this result and leads nowhere else.
+/// Returns a file as an embedded resource. Its URI identifies it within this result only.
 fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents {
     let uri = format!("mimir:///files/{at}/{}", escaped(name));
     let words = words(data, mime_type);
@@ -250,7 +252,7 @@ fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents
     }
 }
 
-/// What a file says, if it is a text.
+/// Returns the content of a file if it is text.
 fn words<'a>(data: &'a [u8], mime_type: &str) -> Option<&'a str> {
     let text = is_text(mime_type).then(|| std::str::from_utf8(data).ok());
     text.flatten()
@@ -267,7 +269,7 @@ fn is_text(mime_type: &str) -> bool {
         )
 }
 
-/// A name as a segment of a URI.
+/// Escapes a name for use as a URI segment.
 fn escaped(name: &str) -> String {
     let mut all = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -281,7 +283,7 @@ fn escaped(name: &str) -> String {
     all
 }
 
-/// What the outcome says beside its content.
+/// Returns the information on the outcome besides its content.
 pub(crate) fn facts(outcome: &Outcome) -> Value {
     let mut facts = json!({
         "label": outcome.label(),

@@ -1,4 +1,4 @@
-//! The server: one pipeline before any number of clients.
+//! The MCP server: one pipeline for any number of clients.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -24,19 +24,19 @@ mod wrong;
 pub(crate) use session::{Gone, Session};
 pub(crate) use wrong::wrong_params;
 
-/// Who is asked when the client cannot ask its person, and for how long anybody is waited for.
+/// Approval settings: the approver for clients that cannot ask their person, and the timeout of an answer.
 #[derive(Clone)]
 pub struct Asking {
-    /// Asked after the client.
+    /// Approver that is asked after the client.
     pub next: Arc<dyn Approver>,
-    /// How long a person may take; for ever if there is no end.
+    /// Time limit for a person's answer; none to wait forever.
     pub timeout: Option<Duration>,
-    /// Tells the time.
+    /// Clock for the timeout.
     pub clock: Arc<dyn Clock>,
 }
 
-/// Hears of each call that was refused, by the name of its tool: the error says what would allow it, which is for the
-/// person and not for the model that reads the result.
+/// Called for each denied call with the name of its tool: the error has the hints on how to allow it, which are meant
+/// for the person and not for the model that reads the result.
 pub type OnRefusal = Arc<dyn Fn(&str, &ToolError) + Send + Sync>;
 
 /// Serves the tools of one pipeline. Clones share it.
@@ -49,28 +49,28 @@ struct Shared {
     on_refusal: OnRefusal,
     parking: Parking,
     catalogue: Mutex<Arc<Catalogue>>,
-    /// How often the catalogue has changed.
+    /// Counts the changes of the catalogue.
     revision: watch::Sender<Revision>,
-    /// Told when the world has been replaced.
+    /// Notified when the snapshot has been replaced.
     replaced: watch::Sender<()>,
-    /// The servers behind, whose resources and prompts are passed on.
+    /// The MCP servers behind this one, whose resources and prompts are passed on.
     servers: Option<Arc<Servers>>,
-    /// A channel that turns true when all components of the workspace were described.
+    /// Channel that becomes true when all components of the workspace have been described.
     described: OnceLock<watch::Receiver<bool>>,
-    /// How many calls are under way.
+    /// Number of calls in progress.
     busy: watch::Sender<usize>,
-    /// Whether the server ends.
+    /// Signals that the server shuts down.
     gone: Gone,
     metrics: Metrics,
 }
 
 impl Server {
-    /// A server over this pipeline.
+    /// Creates a server for this pipeline.
     pub fn new(pipeline: Pipeline, asking: Asking, on_refusal: OnRefusal) -> Self {
         Self::before(pipeline, asking, on_refusal, None)
     }
 
-    /// A server over this pipeline that passes on what these servers have beside tools.
+    /// Creates a server for this pipeline that also passes on resources and prompts of these MCP servers.
     pub fn before(
         pipeline: Pipeline,
         asking: Asking,
@@ -95,43 +95,43 @@ impl Server {
         }))
     }
 
-    /// A server whose tools are not all known yet: a call of a tool that is not there waits until `described` is true.
+    /// Makes calls of unknown tools wait until `described` is true, because not all tools are known yet.
     #[must_use]
     pub fn waiting_for(self, described: watch::Receiver<bool>) -> Self {
-        // Set once, right after it was made.
+        // Called once, right after creation, so it cannot be set already.
         let _ = self.0.described.set(described);
         self
     }
 
-    /// The world of the pipeline has been replaced: clients are told if their list is another now.
+    /// Notifies clients if their tool list changed because the pipeline's snapshot has been replaced.
     pub fn refresh(&self) {
         self.catalogue();
         self.0.replaced.send_replace(());
     }
 
-    /// Stops all calls. That they were stopped is recorded.
+    /// Stops all calls. They are recorded as stopped.
     pub(crate) fn stop(&self) {
         self.0.gone.say();
     }
 
-    /// How many calls are under way.
+    /// Returns the number of calls in progress.
     pub(crate) fn calls(&self) -> usize {
         *self.0.busy.borrow()
     }
 
-    /// What has been done, as Prometheus reads it.
+    /// Returns the metrics in the Prometheus text format.
     pub(crate) fn metrics(&self, sessions: usize, others: &[Figure]) -> String {
         self.0.metrics.text(self.calls(), sessions, others)
     }
 
-    /// Waits until no call is under way, and each is on record, but no longer than this.
+    /// Waits until no call is in progress and each is in the audit log, for at most the given time.
     pub async fn quiet(&self, at_most: Duration) {
         let mut busy = self.0.busy.subscribe();
         let quiet = busy.wait_for(|calls| *calls == 0);
         let _ = tokio::time::timeout(at_most, quiet).await;
     }
 
-    /// The tools as they are now.
+    /// Returns the current tool catalogue.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
         let shared = &self.0;
         let mut known = shared
@@ -149,17 +149,17 @@ impl Server {
         Arc::clone(&known)
     }
 
-    /// The servers behind.
+    /// Returns the MCP servers behind this one.
     fn servers(&self) -> Option<&Arc<Servers>> {
         self.0.servers.as_ref()
     }
 
-    /// Changes of the catalogue from now on.
+    /// Returns a receiver of catalogue changes.
     pub(crate) fn changes(&self) -> watch::Receiver<Revision> {
         self.0.revision.subscribe()
     }
 
-    /// Who is asked about a call: the client's person if the client can ask, and then the others.
+    /// Returns the approver of a call: the client's person if the client supports it, then the next one.
     fn person(&self, client: Option<Client>) -> Box<dyn Approver> {
         let asking = &self.0.asking;
         let client = client.map(|client| Arc::new(client) as Arc<dyn Approver>);
@@ -171,7 +171,7 @@ impl Server {
         ))
     }
 
-    /// Counts a call until the guard is dropped.
+    /// Counts a call as in progress until the guard is dropped.
     fn busy(&self) -> Busy {
         self.0.busy.send_modify(|calls| *calls += 1);
         Busy(self.clone())

@@ -1,4 +1,4 @@
-//! Serving one client over a pair of streams.
+//! Serves one client over a pair of streams.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ mod traces;
 
 use lines::Lines;
 
-/// Why a client could not be served.
+/// The reason why a client could not be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The client and the server have no protocol in common, or the client broke it at once.
-    #[error("the client did not begin as the protocol has it: {0}")]
+    /// Client and server have no protocol version in common, or the client violated the protocol during the handshake.
+    #[error("the client did not start the protocol correctly: {0}")]
     Initialize(String),
-    /// A fault of the server itself.
-    #[error("the server broke: {0}")]
+    /// An internal error of the server.
+    #[error("the server failed: {0}")]
     Broken(String),
 }
 
 impl ServeError {
-    /// A stable name of the kind of fault.
+    /// Returns a stable name for the kind of error.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Initialize(_) => "INITIALIZE",
@@ -37,12 +37,12 @@ impl ServeError {
     }
 }
 
-/// How long calls that were stopped may take to say so.
+/// Time limit for stopped calls to be recorded.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Serves one client until it closes its side, when calls that are under way get some seconds to end, or until
-    /// `stop` completes, when they are stopped at once. Waits until each of them is on record.
+    /// Serves one client until it closes its side, after which calls in progress get a few seconds to finish, or until
+    /// `stop` completes, after which they are stopped at once. Waits until each call is in the audit log.
     pub async fn serve<R, W>(
         &self,
         reader: R,
@@ -82,7 +82,7 @@ impl Server {
         };
         let running = match begun {
             Ok(running) => running,
-            // Somebody looked, and asked nothing.
+            // The client connected and disconnected without a request.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(ServeError::Initialize(error.to_string())),
         };
@@ -103,8 +103,8 @@ impl Server {
     }
 }
 
-/// A transport that lets nothing but requests through before one of them has chosen a protocol: a stray notification is
-/// no reason to end.
+/// A transport that drops everything but requests until one of them has selected a protocol: a stray notification must
+/// not end the connection.
 struct Orderly<R, W> {
     inner: Lines<R, W>,
     begun: bool,
@@ -131,7 +131,7 @@ where
                 return Some(message);
             }
             let ClientJsonRpcMessage::Request(request) = &message else {
-                tracing::debug!("what came before the first request is not heard");
+                tracing::debug!("a message before the first request was ignored");
                 continue;
             };
             if let ClientRequest::CustomRequest(wrong) = &request.request
@@ -151,7 +151,7 @@ where
     }
 }
 
-/// Whether a request chooses the protocol: by its name, or by saying which it speaks.
+/// Returns true if a request selects the protocol: by its method, or by declaring a version.
 fn begins(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,

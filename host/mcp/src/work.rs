@@ -1,28 +1,28 @@
-//! A call while it runs: in the task of the request that made it, or by itself while it waits for a person.
+//! A running call: in the task of the request that made it, or in a task of its own while it waits for a person.
 
 use std::pin::Pin;
 
 use mimir_core::Outcome;
 use tokio::task::JoinHandle;
 
-/// A call that runs. Dropping it stops it, and that is recorded.
+/// A running call. Dropping it stops the call, which is recorded.
 pub(crate) enum Work {
-    /// It runs while somebody waits for it.
+    /// Runs while its request awaits it.
     Here(Pin<Box<dyn Future<Output = Outcome> + Send>>),
-    /// It runs by itself.
+    /// Runs in its own task.
     Apart(Apart),
 }
 
-/// A task that ends with its handle.
+/// A task that is aborted when its handle is dropped.
 pub(crate) struct Apart(JoinHandle<Outcome>);
 
 impl Work {
-    /// A call that runs while somebody waits for it.
+    /// Creates a call that runs while its request awaits it.
     pub(crate) fn new(call: impl Future<Output = Outcome> + Send + 'static) -> Self {
         Self::Here(Box::pin(call))
     }
 
-    /// Lets it run by itself.
+    /// Moves the call to its own task.
     pub(crate) fn apart(self) -> Self {
         match self {
             Self::Here(call) => Self::Apart(Apart(tokio::spawn(call))),
@@ -30,7 +30,7 @@ impl Work {
         }
     }
 
-    /// Its end; nothing if it broke.
+    /// Waits for the outcome; none if the call panicked.
     pub(crate) async fn ended(&mut self) -> Option<Outcome> {
         match self {
             Self::Here(call) => Some(call.await),
@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    /// Whether it has ended by itself.
+    /// Returns true if a call in its own task has ended.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Here(_) => false,

@@ -1,4 +1,4 @@
-//! Questions to the person at the client, by a request of the server's own.
+//! Approval questions to the person at the client, by a request of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Room, Wire, fake, said, tool};
 
-/// A tool that a person is asked about; it says what it was called with.
+/// Returns a tool that needs approval, and that returns its arguments.
 pub fn careful() -> (Tool, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&runs);
@@ -22,7 +22,7 @@ pub fn careful() -> (Tool, Arc<AtomicUsize>) {
     (careful, runs)
 }
 
-/// What a client says that shows forms.
+/// Capabilities of a client that shows forms.
 fn forms() -> Value {
     json!({"elicitation": {}})
 }
@@ -31,7 +31,7 @@ fn accept(content: Value) -> Value {
     json!({"action": "accept", "content": content})
 }
 
-/// Calls the tool, lets the person answer, and gives the result.
+/// Calls the tool, answers the question, and returns the result.
 async fn asked(wire: &mut Wire, answer: Value) -> Value {
     let params = json!({"name": "careful", "arguments": {"n": 1}});
     let id = wire.send("tools/call", params).await;
@@ -45,7 +45,7 @@ fn code(result: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn the_form_says_what_a_person_has_to_know_and_fills_in_nothing() {
+async fn approval_form_has_all_facts_and_no_defaults() {
     let (careful, _) = careful();
     let room = Room::new(vec![careful]);
     let mut wire = room.client(forms()).await;
@@ -75,7 +75,7 @@ async fn the_form_says_what_a_person_has_to_know_and_fills_in_nothing() {
 }
 
 #[tokio::test]
-async fn every_answer_means_what_it_says() {
+async fn approval_answers_have_their_effect() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let mut wire = room.client(forms()).await;
@@ -84,7 +84,7 @@ async fn every_answer_means_what_it_says() {
         (accept(json!({"answer": "no"})), json!("APPROVAL_DENIED")),
         (json!({"action": "decline"}), json!("APPROVAL_DENIED")),
         (json!({"action": "cancel"}), json!("APPROVAL_DENIED")),
-        // With the arguments that stand there already, a yes is a yes.
+        // A yes with the unchanged arguments is a plain yes.
         (
             accept(json!({"answer": "once", "arguments": "{\"n\":1}"})),
             Value::Null,
@@ -98,7 +98,7 @@ async fn every_answer_means_what_it_says() {
         assert_eq!(code(&result), &ends, "{answer}: {result}");
     }
     assert_eq!(runs.load(Ordering::SeqCst), 3);
-    // From now on nobody is asked, in this session.
+    // From here on, this session does not ask.
     let result = asked(&mut wire, accept(json!({"answer": "session"}))).await;
     assert_eq!(code(&result), &Value::Null);
     let again = wire.call("careful", json!({"n": 1})).await;
@@ -109,7 +109,7 @@ async fn every_answer_means_what_it_says() {
 }
 
 #[tokio::test]
-async fn edited_arguments_are_judged_and_asked_about_again() {
+async fn approval_edited_arguments_are_checked_again() {
     let (careful, _) = careful();
     let room = Room::new(vec![careful]);
     let mut wire = room.client(forms()).await;
@@ -127,14 +127,14 @@ async fn edited_arguments_are_judged_and_asked_about_again() {
         let result = wire.answered(id).await["result"].take();
         assert_eq!(result["content"][0]["text"], "{\"n\":2}", "{result}");
     }
-    // What does not fit the schema is refused like any other such call.
+    // Arguments that violate the schema are rejected as in any other call.
     let edit = accept(json!({"answer": "edit", "arguments": "{\"n\": \"x\"}"}));
     let result = asked(&mut wire, edit).await;
     assert_eq!(code(&result), "INVALID_INPUT");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_asked_for_again_and_never_a_yes() {
+async fn approval_invalid_answer_is_asked_again() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let mut wire = room.client(forms()).await;
@@ -153,7 +153,7 @@ async fn an_answer_that_is_none_is_asked_for_again_and_never_a_yes() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_ask_is_not_asked_and_its_person_is_told_the_way() {
+async fn approval_without_forms_logs_the_hint_for_the_person() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
@@ -162,7 +162,7 @@ async fn a_client_that_cannot_ask_is_not_asked_and_its_person_is_told_the_way() 
         assert_eq!(result["isError"], true);
         assert_eq!(code(&result), "APPROVAL_DENIED");
         let text = result["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains("reads in its log"), "{text}");
+        assert!(text.contains("The mimir log tells"), "{text}");
         // The person reads the command in the log; the model that reads the result would only ask for it.
         let told = wire.told("notifications/message").await;
         assert_eq!(told["params"]["level"], "warning");
@@ -178,7 +178,7 @@ async fn a_client_that_cannot_ask_is_not_asked_and_its_person_is_told_the_way() 
 }
 
 #[tokio::test]
-async fn a_client_that_refuses_to_ask_says_nothing_for_its_person() {
+async fn approval_rejected_by_the_client_denies_the_call() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let mut wire = room.client(forms()).await;
@@ -193,7 +193,7 @@ async fn a_client_that_refuses_to_ask_says_nothing_for_its_person() {
 }
 
 #[tokio::test]
-async fn a_question_ends_with_its_time_and_with_its_call() {
+async fn approval_question_ends_with_its_timeout_or_call() {
     let (careful, _) = careful();
     let room = Room::with_patience(vec![careful], Duration::from_millis(50));
     let mut wire = room.client(forms()).await;
@@ -213,7 +213,7 @@ async fn a_question_ends_with_its_time_and_with_its_call() {
         .await;
     let off = wire.told("notifications/cancelled").await;
     assert_eq!(off["params"]["requestId"], question["id"]);
-    // A yes that comes now is one to nothing.
+    // A late yes has no effect.
     wire.answer(&question, accept(json!({"answer": "once"})))
         .await;
     wire.request("ping", json!({})).await;
@@ -222,7 +222,7 @@ async fn a_question_ends_with_its_time_and_with_its_call() {
 }
 
 #[tokio::test]
-async fn what_is_too_long_to_read_is_not_asked_about_there() {
+async fn approval_form_is_not_sent_if_too_long() {
     let (mut careful, runs) = careful();
     let schema = r#"{"type":"object","properties":{"text":{"type":"string"}}}"#;
     careful.definition.input_schema = mimir_core::Schema::parse(schema).unwrap();

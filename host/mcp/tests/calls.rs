@@ -1,4 +1,4 @@
-//! Calls while they run: what they say, how they are stopped, and many at a time.
+//! Running calls: their messages, their cancellation, and many in parallel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Room, fake, said, tool};
 
-/// A tool that never ends by itself, and says when it was stopped.
+/// Returns a tool that never ends on its own, and flags for its start and its end.
 fn endless(name: &str) -> (Tool, Arc<AtomicBool>, Arc<AtomicUsize>) {
     struct Ends(Arc<AtomicBool>);
     impl Drop for Ends {
@@ -68,7 +68,7 @@ fn talker() -> Tool {
 }
 
 #[tokio::test]
-async fn progress_goes_to_who_asked_for_it_and_only_upwards() {
+async fn progress_is_sent_on_request_and_only_increases() {
     let room = Room::new(vec![talker()]);
     let mut wire = room.client(json!({})).await;
     let params = json!({"name": "talker", "_meta": {"progressToken": "t"}});
@@ -90,7 +90,7 @@ async fn progress_goes_to_who_asked_for_it_and_only_upwards() {
 }
 
 #[tokio::test]
-async fn logs_are_as_loud_as_the_client_wants_them_and_come_before_the_result() {
+async fn logs_follow_the_level_and_precede_the_result() {
     let room = Room::new(vec![talker()]);
     let mut wire = room.client(json!({})).await;
     for (level, expected) in [
@@ -120,7 +120,7 @@ async fn logs_are_as_loud_as_the_client_wants_them_and_come_before_the_result() 
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_stopped_and_gets_no_answer() {
+async fn call_cancelled_is_stopped_and_gets_no_answer() {
     let (slow, ended, begun) = endless("slow");
     let room = Room::new(vec![slow, talker()]);
     let mut wire = room.client(json!({})).await;
@@ -131,7 +131,7 @@ async fn a_cancelled_call_is_stopped_and_gets_no_answer() {
     let took = until(|| ended.load(Ordering::SeqCst)).await;
     assert!(took < Duration::from_millis(100), "{took:?}");
     assert_eq!(room.recorded(1).await, ["CANCELLED"]);
-    // The connection goes on, and the answer never comes.
+    // The connection continues, and the answer never arrives.
     wire.request("ping", json!({})).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     wire.request("ping", json!({})).await;
@@ -139,7 +139,7 @@ async fn a_cancelled_call_is_stopped_and_gets_no_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_takes_its_calls_with_it_and_nobody_elses() {
+async fn client_disconnect_stops_only_its_own_calls() {
     let (slow, ended, begun) = endless("slow");
     let brief = tool("brief", fake(|_| async { said("done") }));
     let room = Room::new(vec![slow, brief]);
@@ -156,13 +156,13 @@ async fn a_client_that_goes_away_takes_its_calls_with_it_and_nobody_elses() {
     assert_eq!(
         room.audit.codes(),
         ["CANCELLED"],
-        "on record when it has ended"
+        "recorded when it has ended"
     );
     assert_eq!(other.call("brief", json!({})).await["isError"], false);
 }
 
 #[tokio::test]
-async fn calls_that_are_almost_done_when_input_ends_are_answered() {
+async fn calls_get_a_grace_period_when_input_ends() {
     let brief = fake(|_| async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         said("in time")
@@ -188,7 +188,7 @@ async fn calls_that_are_almost_done_when_input_ends_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_calls_at_a_time_get_their_own_answers() {
+async fn call_answers_match_with_a_thousand_in_parallel() {
     let echo = fake(|call| async move {
         tokio::task::yield_now().await;
         said(&call.arguments()["n"].to_string())
@@ -200,7 +200,7 @@ async fn a_thousand_calls_at_a_time_get_their_own_answers() {
         let params = json!({"name": "echo", "arguments": {"n": n}});
         sent.push((n, wire.send("tools/call", params).await));
         open += 1;
-        // A pipe holds only so much: a client has to read what it asks for.
+        // The pipe has a limited capacity: a client has to read while it sends.
         if open == 200 {
             for (n, id) in sent.drain(..100) {
                 let answer = wire.answered(id).await;
@@ -217,7 +217,7 @@ async fn a_thousand_calls_at_a_time_get_their_own_answers() {
 }
 
 #[tokio::test]
-async fn a_flood_of_words_holds_nobody_up() {
+async fn call_with_a_flood_of_messages_is_not_slowed_down() {
     let flood = fake(|call| async move {
         for n in 0..200_000 {
             call.observer().progress(Progress {
@@ -240,7 +240,7 @@ async fn a_flood_of_words_holds_nobody_up() {
     assert_eq!(
         progress.last(),
         Some(&199_999.0),
-        "the newest is heard before the result"
+        "the latest progress arrives before the result"
     );
 }
 

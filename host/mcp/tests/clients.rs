@@ -1,4 +1,4 @@
-//! Somebody else's client: rmcp's own, with the lifecycle of either era.
+//! A third-party client: rmcp's own, with the lifecycle of either generation.
 
 use rmcp::ClientHandler;
 use rmcp::model::{
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::asking::careful;
 use crate::kit::Room;
 
-/// A client whose person says this to everything.
+/// A client whose person gives this answer to everything.
 struct Person(&'static str);
 
 impl ClientHandler for Person {
@@ -52,7 +52,7 @@ async fn connected(
 }
 
 #[tokio::test]
-async fn it_lists_calls_and_has_its_person_asked_in_both_eras() {
+async fn rmcp_client_lists_calls_and_asks_in_both_generations() {
     let modern = || ClientLifecycleMode::Discover {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
     };

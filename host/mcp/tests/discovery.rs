@@ -1,4 +1,4 @@
-//! Many tools, found one by one.
+//! Tool discovery for large tool lists.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Room, Wire, fake, said, tool};
 
-/// Tools that say what they were called with.
+/// Returns tools that return their arguments.
 fn tools() -> Vec<Tool> {
     let says = || fake(|call| async move { said(&call.arguments().to_string()) });
     let mut send = tool("send_mail", says());
@@ -32,7 +32,7 @@ fn text(result: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn tools_are_found_where_that_is_set_or_they_are_many() {
+async fn discovery_is_enabled_by_setting_or_size() {
     let room = Room::new(vec![]);
     for (settings, found) in [
         (json!({}), false),
@@ -54,7 +54,7 @@ async fn tools_are_found_where_that_is_set_or_they_are_many() {
         ];
         assert_eq!(names == three, found, "{settings}: {names:?}");
         assert_eq!(names.len() > 100, !found, "{settings}");
-        // Where all are listed there is nothing that finds them.
+        // If all tools are listed, there are no discovery tools.
         let found_it = wire
             .call("mimir_search_tools", json!({"query": "mail"}))
             .await;
@@ -63,7 +63,7 @@ async fn tools_are_found_where_that_is_set_or_they_are_many() {
 }
 
 #[tokio::test]
-async fn a_tool_is_found_described_and_called_at_the_same_gates() {
+async fn discovery_calls_pass_the_same_policy_checks() {
     let room = Room::new(vec![]);
     let settings = json!({"toolDiscovery": "on", "policy": {"deny": ["off_limits"]}});
     let mut all = tools();
@@ -83,7 +83,7 @@ async fn a_tool_is_found_described_and_called_at_the_same_gates() {
     assert_eq!(
         many["tools"].as_array().unwrap().len(),
         20,
-        "no more than is read"
+        "the number of results is limited"
     );
     let described = wire
         .call("mimir_describe_tool", json!({"name": "send_mail"}))
@@ -119,7 +119,7 @@ async fn a_tool_is_found_described_and_called_at_the_same_gates() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_refused() {
+async fn discovery_rejects_invalid_calls() {
     let room = Room::new(vec![]);
     room.replace_under(tools(), json!({"toolDiscovery": "on"}));
     let mut wire = room.client(json!({})).await;
@@ -143,7 +143,7 @@ async fn what_is_no_call_is_refused() {
     assert!(room.audit.codes().is_empty());
 }
 
-/// Tools of a server of this name, with about so many tokens each.
+/// Returns tools of a server of this name, with about this many tokens each.
 fn of_server(server: &str, count: usize, tokens: usize, trust: Trust) -> Vec<Tool> {
     let one = |at: usize| {
         let says = fake(|_| async { said("done") });
@@ -161,7 +161,7 @@ fn of_server(server: &str, count: usize, tokens: usize, trust: Trust) -> Vec<Too
 }
 
 #[tokio::test]
-async fn tool_discovery_takes_the_largest_servers_and_leaves_the_rest_listed() {
+async fn discovery_replaces_the_largest_servers_first() {
     let room = Room::new(vec![]);
     let own = || tool("own", fake(|_| async { said("own") }));
     let mut all = vec![own()];
@@ -194,10 +194,10 @@ async fn tool_discovery_takes_the_largest_servers_and_leaves_the_rest_listed() {
         .unwrap();
     let about = search["description"].as_str().unwrap();
     assert!(
-        about.contains("among 50") && about.contains("`big`"),
+        about.contains("Searches 50") && about.contains("`big`"),
         "{about}"
     );
-    // What is searched is what is not listed; any can be described and called.
+    // Only unlisted tools are searched; any tool can be described and called.
     let query = json!({"query": "small big"});
     let found = wire.call("mimir_search_tools", query).await;
     assert!(text(&found).contains("mcp_big_000") && !text(&found).contains("mcp_small"));
@@ -216,7 +216,7 @@ async fn tool_discovery_takes_the_largest_servers_and_leaves_the_rest_listed() {
 }
 
 #[tokio::test]
-async fn tool_discovery_does_not_count_servers_that_nobody_has_trusted() {
+async fn discovery_ignores_untrusted_servers() {
     let room = Room::new(vec![]);
     let poisoned = || {
         let mut all = of_server("strange", 100, 500, Trust::Untrusted);
@@ -233,9 +233,9 @@ async fn tool_discovery_does_not_count_servers_that_nobody_has_trusted() {
     assert_eq!(
         names(&mut wire).await,
         ["own"],
-        "the rest is not shown, nor does it count"
+        "untrusted tools are neither shown nor counted"
     );
-    // No word of theirs reaches the model; the host says what the user can do.
+    // None of its text reaches the model; mimir tells it what the user can do.
     let told = hello["instructions"].as_str().unwrap();
     assert!(told.contains("`mimir mcp test strange`"), "{told}");
     assert!(
@@ -246,7 +246,7 @@ async fn tool_discovery_does_not_count_servers_that_nobody_has_trusted() {
         .call("mimir_search_tools", json!({"query": "exec"}))
         .await;
     assert!(found.is_null(), "{found}");
-    // Once a person has trusted it, it is there.
+    // Once a person has trusted it, its tools are listed.
     let mut trusted = poisoned();
     trusted
         .iter_mut()

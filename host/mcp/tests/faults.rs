@@ -1,4 +1,4 @@
-//! What breaks the protocol breaks no server.
+//! Protocol violations of clients, which must not break the server.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn room() -> Room {
 }
 
 #[tokio::test]
-async fn garbage_ends_nothing_before_the_handshake_or_after() {
+async fn faults_garbage_does_not_end_the_connection() {
     let room = room();
     let (mut wire, _) = room.connect();
     let garbage = [
@@ -41,7 +41,7 @@ async fn garbage_ends_nothing_before_the_handshake_or_after() {
         wire.call("one", json!({})).await["content"][0]["text"],
         "done"
     );
-    // What is JSON and no message is a fault of whoever sent it, and says so without a name.
+    // JSON that is not a message gets an error response with a null id.
     let answers = wire
         .heard
         .iter()
@@ -50,7 +50,7 @@ async fn garbage_ends_nothing_before_the_handshake_or_after() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_handshake_is_answered_with_what_is_missing() {
+async fn faults_request_without_handshake_is_explained() {
     let room = room();
     let (mut wire, _) = room.connect();
     let early = wire.request("tools/list", json!({})).await;
@@ -64,17 +64,17 @@ async fn a_request_without_a_handshake_is_answered_with_what_is_missing() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_long_is_left_out_and_the_next_one_heard() {
+async fn faults_too_long_message_is_skipped() {
     let room = room();
     let mut wire = room.client(json!({})).await;
-    // In parts: no client holds it all either.
+    // In parts, because a client need not hold all of it either.
     let part = "x".repeat(1 << 20);
     wire.part(r#"{"jsonrpc":"2.0","method":"tools/call","params":{"x":""#)
         .await;
     for _ in 0..17 {
         wire.part(&part).await;
     }
-    // Some clients say last whose answer it is.
+    // Some clients write the id last.
     wire.line(r#""},"id":"long"}"#).await;
     let answer = wire.next().await;
     assert_eq!(answer["id"], "long", "{answer}");
@@ -86,7 +86,7 @@ async fn a_message_that_is_too_long_is_left_out_and_the_next_one_heard() {
 }
 
 #[tokio::test]
-async fn a_wrong_call_is_a_fault_of_the_request() {
+async fn faults_invalid_call_is_an_invalid_params_error() {
     let room = room();
     let mut wire = room.client(json!({})).await;
     for params in [
@@ -100,13 +100,13 @@ async fn a_wrong_call_is_a_fault_of_the_request() {
         let answer = wire.request("tools/call", params.clone()).await;
         assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap();
-        let head = "the params of `tools/call` are not as the protocol has them: ";
+        let head = "the params of `tools/call` do not match the protocol: ";
         assert!(message.starts_with(head), "{message}");
     }
     let level = json!({"level": "loud"});
     let answer = wire.request("logging/setLevel", level).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    // Before the handshake too.
+    // Before the handshake, too.
     let (mut wire, _) = room.connect();
     let answer = wire.request("initialize", json!({})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -115,7 +115,7 @@ async fn a_wrong_call_is_a_fault_of_the_request() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_answered_to_whoever_waits_for_it() {
+async fn faults_unreadable_request_is_answered_with_its_id() {
     let room = room();
     let mut wire = room.client(json!({})).await;
     let deep = "[".repeat(200_000);
@@ -163,7 +163,7 @@ async fn what_cannot_be_read_is_answered_to_whoever_waits_for_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_none() {
+async fn faults_unreadable_answer_denies_the_call() {
     let (careful, runs) = crate::asking::careful();
     let room = Room::new(vec![careful]);
     let mut wire = room.client(json!({"elicitation": {}})).await;
@@ -183,7 +183,7 @@ async fn an_answer_that_cannot_be_read_is_none() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_says_anything_is_not_waited_for() {
+async fn faults_silent_client_does_not_block_shutdown() {
     let room = room();
     let (wire, served) = room.connect();
     drop(wire);
@@ -195,7 +195,7 @@ async fn a_client_that_never_says_anything_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn who_is_asked_to_stop_stops_what_runs() {
+async fn faults_stop_ends_running_calls() {
     let slow = fake(|_| std::future::pending());
     let room = Room::new(vec![tool("slow", slow)]);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

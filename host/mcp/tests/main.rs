@@ -1,4 +1,4 @@
-//! The server over a pipe in memory, before a pipeline whose tools do what a test says.
+//! Tests of the server over an in-memory pipe, with a pipeline whose tools are defined by the test.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that goes wrong ends where it goes wrong"

@@ -1,4 +1,4 @@
-//! The protocol since 2026-07-28: no handshake, and questions as answers.
+//! The protocol since 2026-07-28: no handshake, and questions in responses.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::kit::{Room, Wire, fake, said, tool};
 
 const VERSION: &str = "2026-07-28";
 
-/// A request that says what it speaks.
+/// Returns the params of a request that declares this protocol version.
 fn modern(mut params: Value, capabilities: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -24,7 +24,7 @@ fn forms() -> Value {
     json!({"elicitation": {"form": {}}})
 }
 
-/// Calls the tool, as a client that can show forms.
+/// Calls the tool as a client that can show forms.
 async fn call(wire: &mut Wire, more: Value) -> Value {
     let mut params = json!({"name": "careful", "arguments": {"n": 1}});
     for (key, value) in more.as_object().unwrap() {
@@ -39,7 +39,7 @@ fn with(state: &Value, answer: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_of_the_new_era_discovers_lists_and_calls() {
+async fn modern_client_discovers_lists_and_calls() {
     let room = Room::new(vec![tool("one", fake(|_| async { said("done") }))]);
     let (mut wire, _) = room.connect();
     let found = wire
@@ -49,7 +49,7 @@ async fn a_client_of_the_new_era_discovers_lists_and_calls() {
     assert!(versions.contains(&json!(VERSION)), "{found}");
     assert!(
         versions.contains(&json!("2025-11-25")),
-        "both eras: {found}"
+        "both generations: {found}"
     );
     let listed = wire
         .request("tools/list", modern(json!({}), json!({})))
@@ -62,12 +62,12 @@ async fn a_client_of_the_new_era_discovers_lists_and_calls() {
     let bare = wire.request("tools/call", json!({"name": "one"})).await;
     assert_eq!(
         bare["error"]["code"], -32602,
-        "it must say what it speaks: {bare}"
+        "it must declare its version: {bare}"
     );
 }
 
 #[tokio::test]
-async fn a_question_is_an_answer_and_the_call_goes_on_where_it_was() {
+async fn modern_question_is_a_response_and_the_call_resumes() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let (mut wire, _) = room.connect();
@@ -83,7 +83,7 @@ async fn a_question_is_an_answer_and_the_call_goes_on_where_it_was() {
     let done = call(&mut wire, with(state, "once")).await["result"].take();
     assert_eq!(done["content"][0]["text"], "{\"n\":1}", "{done}");
     assert_eq!(runs.load(Ordering::SeqCst), 1);
-    // One call, and one line of the record.
+    // One call, and one entry in the audit log.
     assert_eq!(room.recorded(1).await, [Value::Null]);
 
     let again = call(&mut wire, with(state, "once")).await;
@@ -92,7 +92,7 @@ async fn a_question_is_an_answer_and_the_call_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn the_same_call_again_has_its_own_question() {
+async fn modern_repeated_call_has_its_own_question() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let (mut wire, _) = room.connect();
@@ -103,14 +103,14 @@ async fn the_same_call_again_has_its_own_question() {
     let no = call(&mut wire, with(&second["requestState"], "no")).await["result"].take();
     assert_eq!(no["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
     assert_eq!(runs.load(Ordering::SeqCst), 0);
-    // Each answer is for its own call.
+    // Each answer belongs to its own call.
     let done = call(&mut wire, with(&first["requestState"], "once")).await["result"].take();
     assert_eq!(done["isError"], false, "{done}");
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn no_is_no_and_what_is_no_answer_asks_again() {
+async fn modern_no_denies_and_invalid_answers_ask_again() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let (mut wire, _) = room.connect();
@@ -118,7 +118,7 @@ async fn no_is_no_and_what_is_no_answer_asks_again() {
     let again = call(&mut wire, with(&asked["requestState"], "perhaps")).await["result"].take();
     assert_eq!(again["resultType"], "input_required");
     let message = again["inputRequests"]["approval"]["params"]["message"].as_str();
-    assert!(message.unwrap().starts_with("That is none of the answers."));
+    assert!(message.unwrap().starts_with("This is not one of the possible answers."));
     assert_ne!(asked["requestState"], again["requestState"]);
     let silent = json!({"requestState": again["requestState"], "inputResponses": {}});
     let again = call(&mut wire, silent).await["result"].take();
@@ -132,7 +132,7 @@ async fn no_is_no_and_what_is_no_answer_asks_again() {
 }
 
 #[tokio::test]
-async fn edited_arguments_are_asked_about_in_the_next_round() {
+async fn modern_edited_arguments_are_asked_in_the_next_round() {
     let (careful, _) = careful();
     let room = Room::new(vec![careful]);
     let (mut wire, _) = room.connect();
@@ -147,7 +147,7 @@ async fn edited_arguments_are_asked_about_in_the_next_round() {
 }
 
 #[tokio::test]
-async fn a_yes_is_for_its_own_call_and_its_own_connection() {
+async fn modern_answer_is_bound_to_call_and_connection() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let (mut wire, _) = room.connect();
@@ -166,13 +166,13 @@ async fn a_yes_is_for_its_own_call_and_its_own_connection() {
     let invented = call(&mut wire, with(&json!("00".repeat(16)), "once")).await;
     assert_eq!(invented["error"]["code"], -32602, "{invented}");
     assert_eq!(runs.load(Ordering::SeqCst), 0);
-    // None of that has taken the call from who it belongs to.
+    // None of these attempts has removed the pending call.
     let done = call(&mut wire, with(state, "once")).await["result"].take();
     assert_eq!(done["isError"], false, "{done}");
 }
 
 #[tokio::test]
-async fn a_person_who_takes_too_long_has_not_said_yes() {
+async fn modern_late_answer_is_a_denial() {
     let (careful, runs) = careful();
     let room = Room::with_patience(vec![careful], Duration::from_millis(30));
     let (mut wire, _) = room.connect();
@@ -188,7 +188,7 @@ async fn a_person_who_takes_too_long_has_not_said_yes() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_between_two_rounds_stops_its_call() {
+async fn modern_disconnect_stops_the_pending_call() {
     let (careful, _) = careful();
     let room = Room::new(vec![careful]);
     let (mut wire, served) = room.connect();
@@ -199,7 +199,7 @@ async fn a_client_that_goes_away_between_two_rounds_stops_its_call() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_ask_is_told_no() {
+async fn modern_client_without_forms_is_denied() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);
     let (mut wire, _) = room.connect();
@@ -208,14 +208,14 @@ async fn a_client_that_cannot_ask_is_told_no() {
     assert_eq!(result["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
     assert!(
         wire.heard.is_empty(),
-        "no log was asked for: {:?}",
+        "no logs were requested: {:?}",
         wire.heard
     );
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn a_subscription_tells_of_another_list() {
+async fn modern_subscription_notifies_of_changed_lists() {
     let one = || tool("one", fake(|_| async { said("done") }));
     let room = Room::new(vec![one()]);
     let (mut wire, _) = room.connect();

@@ -1,5 +1,5 @@
-//! The server over HTTP, called as the service that it is: what a client can do badly there, and for how much there is
-//! room. Sockets, names and tokens are tested where the program listens.
+//! The server over HTTP, called as a service: misbehaving clients, and limits. Sockets, host names and tokens are
+//! tested with the listener of the binary.
 
 mod rooms;
 
@@ -20,7 +20,7 @@ use crate::kit::{Room, fake, said, tool};
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";
 
-/// What was answered, whole.
+/// A complete response.
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -28,7 +28,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The message, in whatever form it came.
+    /// Returns its message, whatever the content type.
     fn message(&self) -> Value {
         let lines = self.body.lines();
         let mut lines = lines.map(|line| line.strip_prefix("data: ").unwrap_or(line));
@@ -37,7 +37,7 @@ impl Answer {
     }
 }
 
-/// Sends a request and waits for all of its answer.
+/// Sends a request, and waits for the complete response.
 async fn send(http: &Http, method: Method, headers: &[(&str, &str)], body: String) -> Answer {
     let mut request = Request::builder()
         .method(method)
@@ -62,7 +62,7 @@ fn message(method: &str, params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
 }
 
-/// A call in the era without sessions, by a client that says that it speaks this version.
+/// Calls a tool in the generation without sessions, as a client that declares this version.
 async fn call(http: &Http, name: &str, n: u64, version: &str) -> Answer {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": version,
@@ -78,7 +78,7 @@ async fn call(http: &Http, name: &str, n: u64, version: &str) -> Answer {
     send(http, Method::POST, &headers, message("tools/call", params)).await
 }
 
-/// Shakes hands: gives the session, or the answer that is none.
+/// Performs the handshake: returns the session, or an error response.
 async fn hello(http: &Http) -> Result<String, Answer> {
     let params = json!({"protocolVersion": LEGACY, "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"}});
@@ -101,7 +101,7 @@ fn busy(answer: &Answer) {
     assert!(answer.body.contains("too many"), "{}", answer.body);
 }
 
-/// A tool that says its number once it is let.
+/// Returns a tool that returns its number once it gets a permit.
 fn waits() -> (Tool, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
     let passes = Arc::clone(&gate);
@@ -117,12 +117,12 @@ fn waits() -> (Tool, Arc<Semaphore>) {
 
 fn web(tools: Vec<Tool>) -> (Room, Http) {
     let room = Room::new(tools);
-    // A call waits for its turn at a tool that has many: here all are to run at once.
+    // The default limit of parallel calls of a tool would interfere: here all run at once.
     let http = room.server.http(HttpOptions::default()).unwrap();
     (room, http)
 }
 
-/// The figures as they are now.
+/// Returns the current metrics.
 async fn metrics(http: &Http) -> String {
     let request = Request::builder()
         .uri("/metrics")
@@ -134,7 +134,7 @@ async fn metrics(http: &Http) -> String {
 }
 
 #[tokio::test]
-async fn calls_that_are_denied_are_counted_and_wrong_ones_are_told_what_is_wrong() {
+async fn http_counts_denials_and_explains_invalid_calls() {
     let (careful, _) = crate::asking::careful();
     let (_room, http) = web(vec![careful]);
     call(&http, "careful", 1, MODERN).await;
@@ -151,7 +151,7 @@ async fn calls_that_are_denied_are_counted_and_wrong_ones_are_told_what_is_wrong
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
 }
 
-/// Waits until so many calls are under way.
+/// Waits until this number of calls is in progress.
 async fn under_way(http: &Http, calls: usize) {
     let line = format!("mimir_calls_under_way {calls}");
     for _ in 0..2_000 {
@@ -160,14 +160,14 @@ async fn under_way(http: &Http, calls: usize) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it is never `{line}`");
+    panic!("the metrics never contain `{line}`");
 }
 
-/// As many as there is room for.
+/// The limit of concurrent calls.
 const CALLS: u64 = 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_calls_at_a_time_are_answered_and_more_are_told_to_wait() {
+async fn http_call_limit_rejects_calls_beyond_it() {
     let (one, gate) = waits();
     let (room, http) = web(vec![one]);
     let calls: Vec<_> = (0..CALLS)
@@ -191,7 +191,7 @@ async fn a_thousand_calls_at_a_time_are_answered_and_more_are_told_to_wait() {
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_takes_its_call_with_it() {
+async fn http_disconnect_cancels_the_call() {
     let (one, _gate) = waits();
     let (room, http) = web(vec![one]);
     let asked = {
@@ -203,7 +203,7 @@ async fn a_client_that_vanishes_takes_its_call_with_it() {
     assert_eq!(room.recorded(1).await, ["CANCELLED"]);
     under_way(&http, 0).await;
 
-    // Where there is a session, a stream that breaks off may be taken up again: what ends the call is its session's end.
+    // In a session, a broken stream may be resumed: the call ends with its session.
     let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
     let headers = [
         ("mcp-session-id", session.as_str()),
@@ -214,17 +214,17 @@ async fn a_client_that_vanishes_takes_its_call_with_it() {
     let asked = tokio::time::timeout(Duration::from_millis(300), asked).await;
     assert!(asked.is_err(), "it waits");
     under_way(&http, 1).await;
-    assert_eq!(room.audit.codes().len(), 1, "it goes on");
+    assert_eq!(room.audit.codes().len(), 1, "it continues");
     let since = Instant::now();
     send(&http, Method::DELETE, &headers, String::new()).await;
     assert_eq!(room.recorded(2).await, ["CANCELLED", "CANCELLED"]);
-    // At once, and not when nobody has taken the answer for a while.
+    // At once, and not after an idle timeout.
     let took = since.elapsed();
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 #[tokio::test]
-async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
+async fn http_rejects_invalid_requests_with_the_reason() {
     let quick = tool("quick", fake(|_| async { said("done") }));
     let (_room, http) = web(vec![quick]);
     let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
@@ -233,7 +233,7 @@ async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
         ("mcp-protocol-version", LEGACY),
     ];
     let list = message("tools/list", json!({}));
-    // Several messages at a time were taken out of the protocol.
+    // Batches were removed from the protocol.
     for (body, code) in [
         (format!("[{list},{list}]"), -32600),
         ("[]".into(), -32600),
@@ -251,13 +251,13 @@ async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
     let unknown = [of[0], ("mcp-protocol-version", "1999-01-01")];
     let answer = send(&http, Method::POST, &unknown, list.clone()).await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.body);
-    // One that this server is too old for hears which it may speak.
+    // A client with an unsupported version gets the supported ones.
     let answer = call(&http, "quick", 1, "2099-01-01").await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
     let error = &answer.message()["error"];
     assert_eq!(error["code"], -32022, "{error}");
     assert!(error["data"].to_string().contains(MODERN), "{error}");
-    // What the headers say, which others between here and the client go by, is what the message says.
+    // Headers, on which intermediaries rely, must match the message.
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -281,7 +281,7 @@ async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
             answer.body
         );
     }
-    // None of it has ended anything.
+    // None of these requests has ended the session.
     let listed = send(&http, Method::POST, &of, list).await.message();
     assert_eq!(listed["result"]["tools"][0]["name"], "quick", "{listed}");
     let done = call(&http, "quick", 1, MODERN).await.message();
@@ -289,7 +289,7 @@ async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
 }
 
 #[tokio::test]
-async fn what_others_count_is_told_with_the_rest() {
+async fn http_metrics_include_those_of_other_components() {
     let room = Room::new(vec![]);
     let looks = Figure {
         name: "shelf_looks_total",
@@ -316,7 +316,7 @@ async fn what_others_count_is_told_with_the_rest() {
     assert!(text.contains(told), "{text}");
 }
 
-/// Sends a request of a web page; `headers` beside it.
+/// Sends a request of a web page; `headers` are added.
 async fn of_page(http: &Http, method: Method, origin: &str, headers: &[(&str, &str)]) -> Answer {
     let all: Vec<_> = std::iter::once(("origin", origin))
         .chain(headers.iter().copied())
@@ -329,7 +329,7 @@ async fn of_page(http: &Http, method: Method, origin: &str, headers: &[(&str, &s
 }
 
 #[tokio::test]
-async fn cors_lets_in_the_pages_that_are_allowed_and_no_other() {
+async fn cors_accepts_allowed_pages_only() {
     const PAGE: &str = "https://app.example";
     let room = Room::new(vec![]);
     let options = HttpOptions {
@@ -388,7 +388,7 @@ async fn cors_lets_in_the_pages_that_are_allowed_and_no_other() {
             .is_none()
     );
 
-    // The page reads the answers, also that a token is missing.
+    // The page can read responses, even one about a missing token.
     let bearer = [("authorization", "Bearer secret")];
     for (headers, status) in [
         (&[][..], StatusCode::UNAUTHORIZED),
@@ -404,7 +404,7 @@ async fn cors_lets_in_the_pages_that_are_allowed_and_no_other() {
         assert_eq!(header(&answer, "vary"), "Origin");
     }
 
-    // Another page gets nothing, and neither does a preflight of it.
+    // Another page gets nothing, and neither does its preflight.
     for origin in [
         "https://evil.example",
         "null",
@@ -420,14 +420,14 @@ async fn cors_lets_in_the_pages_that_are_allowed_and_no_other() {
             );
         }
     }
-    // What is no page is told nothing of pages, and `OPTIONS` alone is no preflight.
+    // Without an origin there are no CORS headers, and `OPTIONS` alone is not a preflight.
     let answer = send(&http, Method::OPTIONS, &bearer, String::new()).await;
     assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(answer.headers.get("access-control-allow-origin").is_none());
 }
 
 #[tokio::test]
-async fn a_session_ends_with_a_status_that_clients_take_for_it() {
+async fn http_session_end_returns_no_content() {
     let (_room, http) = web(vec![]);
     let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
     let of = [
@@ -443,7 +443,7 @@ async fn a_session_ends_with_a_status_that_clients_take_for_it() {
     assert_eq!(again.status, StatusCode::NOT_FOUND);
 }
 
-/// A body that fails so before its end.
+/// A body that fails with this error before its end.
 struct Fails(std::io::ErrorKind);
 
 impl http_body::Body for Fails {
@@ -459,7 +459,7 @@ impl http_body::Body for Fails {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_the_clients_fault() {
+async fn http_incomplete_body_is_a_client_error() {
     let (_room, http) = web(vec![]);
     for (kind, status) in [
         (std::io::ErrorKind::TimedOut, StatusCode::REQUEST_TIMEOUT),

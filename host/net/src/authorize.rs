@@ -1,4 +1,4 @@
-//! The port to the effect gate: who is asked before a request leaves, with what it really is.
+//! The interface to the effect gate: authorizes a request before it is sent, as it will be sent.
 
 use http::{HeaderMap, Method};
 use mimir_core::ToolError;
@@ -10,46 +10,47 @@ use crate::error::Error;
 /// A request that is about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// Where it goes, after all redirects so far.
+    /// The target, after all redirects so far.
     pub target: &'a Target,
     /// The method that will be on the wire.
     pub method: &'a Method,
     /// Its headers, before secrets are put in.
     pub headers: &'a HeaderMap,
-    /// True if it has a body.
+    /// True if it has a body. A tunnel is authorized a second time with `true` when the program has sent 16 KiB in it.
     pub body: bool,
-    /// How many redirects led here.
+    /// The number of redirects followed so far.
     pub hop: usize,
-    /// What the policy says: allowed, or on no list. What it refuses is asked of nobody.
+    /// The verdict of the policy: allowed, or not on a list. Requests that the policy blocks are never passed to the
+    /// authorizer.
     pub verdict: &'a Verdict<'a>,
 }
 
-/// A yes.
+/// The permission granted to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
-    /// As far as the policy lets it: what is on no list stays refused.
+    /// Only as far as the policy allows: a target that is not on a list stays refused.
     Listed,
-    /// Also if it is on no list, this time.
+    /// Also for a target that is not on a list, this once.
     Unlisted,
 }
 
-/// Asked once for every hop, before its name is looked up. The clock of the request stands still meanwhile.
+/// Called once for every hop, before its name is looked up. The clock of the request is paused meanwhile.
 pub trait Authorize: Send + Sync {
-    /// Puts the policy in force that holds now, where somebody else keeps it. Called just before a request goes out: it
-    /// may have waited since it was let.
+    /// Loads the current policy if it is stored elsewhere. Called just before a request is sent: it may have waited
+    /// since it was authorized.
     fn renew(&self) {}
 
-    /// Lets it or says why not.
+    /// Allows the request, or returns the reason for a refusal.
     fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>>;
 
-    /// Hears of a hop that the policy refuses, by its name, its address or because the policy has changed, and may say
-    /// better why.
+    /// Called for a hop that the policy refuses by its name, by its address or because the policy has changed. May
+    /// return a better explanation.
     fn refused<'a>(&'a self, _: &'a Target, _: &'a Method, error: Error) -> BoxFuture<'a, Error> {
         Box::pin(std::future::ready(error))
     }
 }
 
-/// No gate: the policy alone decides. For the host's own requests.
+/// Authorizer that adds no check: the policy alone decides. For the host's own requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PolicyAlone;
 

@@ -1,4 +1,4 @@
-//! The body of an answer: counted, against the clock, and only as long as the policy lets the request.
+//! Response body: counted, timed, and cut off when the policy no longer allows the request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use crate::error::{Error, Stage};
 use crate::failure;
 use crate::hold::Hold;
 
-/// The body of an answer, as it comes in: data and trailers. It ends with an error at the first limit, and when the
-/// policy changes to one that would not have let the request.
+/// The body of a response, streamed: data and trailers. It ends with an error at the first limit, and when the policy
+/// changes to one that would not have allowed the request.
 pub struct Body {
     inner: Option<Incoming>,
     watch: Watch,
@@ -25,12 +25,12 @@ pub struct Body {
     received: u64,
 }
 
-/// What a body is held to.
+/// The limits of a body.
 pub(crate) struct Watch {
     pub(crate) limit: u64,
     pub(crate) between: Duration,
     pub(crate) hold: Hold,
-    /// Given back when the body has ended.
+    /// Released when the body has ended.
     pub(crate) slot: Option<OwnedSemaphorePermit>,
 }
 
@@ -45,12 +45,12 @@ impl Body {
         }
     }
 
-    /// When all of it must be there.
+    /// The deadline for the whole body.
     pub(crate) fn deadline(&self) -> Instant {
         self.watch.hold.deadline
     }
 
-    /// Checks a frame that came in.
+    /// Checks a received frame.
     fn check(&mut self, frame: &Frame<Bytes>) -> Result<(), Error> {
         self.watch.hold.judge()?;
         self.last = Instant::now();
@@ -67,7 +67,7 @@ impl Body {
         Ok(())
     }
 
-    /// Lets go of the connection: if the answer is complete it is used again, else it is closed.
+    /// Releases the connection: it is reused if the response is complete, and closed otherwise.
     fn end(&mut self) {
         self.inner = None;
         self.watch.slot = None;
@@ -82,8 +82,8 @@ impl Body {
         Error::Timeout { stage, after }
     }
 
-    /// Waits for the earlier of both limits. The timer is set only where something has to be waited for, and moved
-    /// only when it has gone off: most bodies are there before that.
+    /// Waits for the earlier of both limits. The timer is created only when the body has to be waited for, and reset
+    /// only after it has fired: most bodies arrive before that.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         loop {
             let due = self.watch.hold.deadline.min(self.last + self.watch.between);

@@ -1,4 +1,4 @@
-//! The client: one request, judged, authorised, sent and watched.
+//! The HTTP client: checks, authorizes, sends and supervises one request.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,14 +37,14 @@ mod tunnel;
 
 pub(crate) use tunnel::Tunnel;
 
-/// Connections of one origin that wait for the next request, and for how long. A tool that sends one request after the
-/// other needs one; more would keep servers busy for nothing.
+/// Limits for idle connections: their number per origin, and their lifetime. A tool that sends requests one after the
+/// other needs one; more would only burden servers.
 const IDLE: usize = 8;
-/// See [`IDLE`]. Shorter than what servers wait as a rule.
+/// See [`IDLE`]. Shorter than the usual timeout of servers.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// Sends requests under the policy of one [`Guard`]. Connections are kept and used again by this client and its clones,
-/// and by no other: give each tool a client of its own.
+/// Sends requests under the policy of one [`Guard`]. Connections are pooled and reused by this client and its clones
+/// only: give each tool its own client.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -57,13 +57,13 @@ struct Shared {
     guard: Arc<Guard>,
     resolver: Arc<dyn Resolver>,
     tls: Arc<Tls>,
-    /// The servers of the session that it is for, if it is for one.
+    /// The servers of the session, if the client is for one.
     servers: Option<Arc<dyn Servers>>,
     limits: Limits,
     slots: Arc<Semaphore>,
-    /// The connections, and under which policy they were made.
+    /// The connections, and the policy under which they were made.
     pool: Mutex<Option<(u64, Pool<Connector, Upload>)>>,
-    /// Where the last request went: the next one goes there as a rule, and a host is dear to read.
+    /// The target of the last request: the next one usually goes there too, and parsing a host is expensive.
     last: Mutex<Option<(Scheme, Authority, Target)>>,
 }
 
@@ -75,14 +75,14 @@ pub(crate) struct Hop {
     pub(crate) number: usize,
 }
 
-/// What a hop came to.
+/// The result of a hop.
 pub(crate) struct Sent {
     pub(crate) response: Response<Body>,
     pub(crate) swapped: Swapped,
 }
 
 impl Client {
-    /// A client under the policy of `guard`, that asks `authorize` before each request. The addresses come from
+    /// Creates a client under the policy of `guard` that calls `authorize` before each request. Addresses come from
     /// `resolver`, or from the system.
     pub fn new(
         guard: Arc<Guard>,
@@ -94,7 +94,7 @@ impl Client {
         Self::in_session(guard, authorize, roots, limits, resolver, None)
     }
 
-    /// A client for a session with servers of its own, as the policy has them (see [`NetworkPolicy::serving`]):
+    /// Creates a client for a session with its own servers, as listed in the policy (see [`NetworkPolicy::serving`]):
     /// requests to them go nowhere else.
     ///
     /// [`NetworkPolicy::serving`]: mimir_core::network::NetworkPolicy::serving
@@ -124,34 +124,34 @@ impl Client {
         }
     }
 
-    /// The same client, with the same connections, for one call: asking somebody else.
+    /// Returns this client, with the same connections and another authorizer, for one call.
     #[must_use]
     pub fn authorized_by(mut self, authorize: Arc<dyn Authorize>) -> Self {
         self.authorize = authorize;
         self
     }
 
-    /// The same client, with the same connections, that puts secrets in.
+    /// Returns this client, with the same connections, that inserts secrets.
     #[must_use]
     pub fn with_secrets(mut self, swap: Arc<dyn Swap>) -> Self {
         self.swap = Some(swap);
         self
     }
 
-    /// The same client, with the same connections, within tighter limits.
+    /// Returns this client, with the same connections, under tighter limits.
     #[must_use]
     pub fn within(mut self, limits: Limits) -> Self {
         self.limits = self.limits.tightest(limits);
         self
     }
 
-    /// The limits of its requests.
+    /// Returns the limits of its requests.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Sends one request and gives the answer as it comes in, whatever its status: redirects are not followed and
-    /// nothing is unpacked. This is what a guest's own HTTP client is built on.
+    /// Sends one request and returns the response as a stream, whatever its status: redirects are not followed and
+    /// nothing is decompressed. A guest's own HTTP client is built on this.
     pub async fn send<B>(&self, request: Request<B>) -> Result<Response<Body>, Error>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -169,7 +169,7 @@ impl Client {
         Ok(self.hop(hop, upload, self.limits.whole).await?.response)
     }
 
-    /// Judges, authorises and sends one hop, which has `left` of the time.
+    /// Checks, authorizes and sends one hop, which has `left` of the time.
     pub(crate) async fn hop(
         &self,
         hop: Hop,
@@ -202,7 +202,8 @@ impl Client {
         let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
         let deadline = Instant::now() + left;
         let slot = self.slot().await?;
-        // A person may have thought for an hour, and others may have had the slots: what holds now is what counts.
+        // An approval may have taken an hour, and other requests may have held the slots: the current policy is what
+        // counts.
         self.authorize.renew();
         let now = self.shared.guard.current();
         let verdict = match now.generation == before.generation {
@@ -245,7 +246,7 @@ impl Client {
         Ok(Sent { response, swapped })
     }
 
-    /// Tells the gate of a hop that the policy refuses.
+    /// Tells the authorizer about a hop that the policy refuses.
     async fn refused(&self, target: &Target, method: &Method, error: Error) -> Error {
         match error {
             Error::Blocked(_) | Error::BlockedAddress(_) => {
@@ -255,7 +256,7 @@ impl Client {
         }
     }
 
-    /// Puts a request on the wire and waits for the head of its answer.
+    /// Sends a request and waits for the head of the response.
     async fn exchange(
         &self,
         now: &Snapshot,
@@ -268,7 +269,7 @@ impl Client {
             true => timed_out(Stage::Whole, whole),
             false => timed_out(stage, after),
         };
-        // The connector has the client's own limit, and says which step took too long.
+        // The connector applies the client's own limit, and reports which step took too long.
         let connect = match self.limits.connect < self.shared.limits.connect {
             true => self.limits.connect.min(left),
             false => left,
@@ -297,7 +298,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Waits until fewer requests than the most are open.
+    /// Waits until fewer requests than the limit are open.
     async fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         let slots = Arc::clone(&self.shared.slots);
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
@@ -315,9 +316,9 @@ fn timed_out(stage: Stage, after: Duration) -> Error {
     Error::Timeout { stage, after }
 }
 
-/// What a `Debug` of an answer does not show.
+/// Marks headers of a response that `Debug` must not show.
 fn hide(headers: &mut HeaderMap) {
-    // Most answers set none, and an entry that is asked for makes room first.
+    // Most responses set none of them, and `entry` would allocate first.
     if headers.contains_key(SET_COOKIE)
         && let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE)
     {
@@ -327,11 +328,11 @@ fn hide(headers: &mut HeaderMap) {
 }
 
 impl Shared {
-    /// Reads a URL. Only the path of one at the origin of the last is read anew.
+    /// Parses a URL. If its origin is that of the last one, parses only the path.
     fn target(&self, uri: &Uri) -> Result<Target, UrlError> {
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
         if path == "*" {
-            return Err(UrlError::Invalid("`*` is no path of a URL".to_owned()));
+            return Err(UrlError::Invalid("`*` is not a valid path of a URL".to_owned()));
         }
         let (Some(scheme), Some(authority), true) = (uri.scheme(), uri.authority(), rooted(path))
         else {
@@ -349,13 +350,13 @@ impl Shared {
         }
     }
 
-    /// The connections that were made under this policy. Those of another are let go: idle ones close at once, and none
-    /// gets a further request.
+    /// Returns the connections made under this policy. Connections of an older policy are dropped: idle ones close at
+    /// once, and none gets another request.
     fn pool(&self, now: &Snapshot) -> Pool<Connector, Upload> {
         let mut kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         match &*kept {
             Some((generation, pool)) if *generation == now.generation => pool.clone(),
-            // A request that was judged before the policy changed; its connection is not kept.
+            // A request that was checked before the policy changed; its connection is not pooled.
             Some((generation, _)) if *generation > now.generation => self.new_pool(&now.policy),
             _ => {
                 let pool = self.new_pool(&now.policy);
@@ -385,7 +386,8 @@ impl Shared {
     }
 }
 
-/// Whether this is a path from the root and nothing else: what begins with two slashes, of either kind, names a host.
+/// Returns true if this is a plain path from the root: a path that begins with two slashes, of either kind, names a
+/// host.
 fn rooted(path: &str) -> bool {
     let slash = |c| matches!(c, '/' | '\\');
     path.strip_prefix('/')
@@ -436,7 +438,7 @@ mod tests {
         let parts = Uri::builder().scheme("http").authority("a.example");
         let asterisk = parts.path_and_query("*").build().unwrap();
         assert!(client.shared.target(&asterisk).is_err());
-        // Each after each.
+        // Each URL after each other one.
         for before in &urls {
             for url in &urls {
                 let [before, uri] = [before, url].map(|url| url.parse::<Uri>());

@@ -1,4 +1,4 @@
-//! The one place where connections are made: name, judgement of every address, TCP, TLS.
+//! The only place that makes connections: name lookup, address checks, TCP, TLS.
 
 use std::future::Future;
 use std::io;
@@ -21,8 +21,8 @@ use crate::resolver::{self, Resolver};
 use crate::stream::Stream;
 use crate::tls::Tls;
 
-/// Makes connections under one policy. hyper asks it whenever its pool has none for an origin; there is no other way to
-/// a socket, so no address goes unjudged, also where the URL names one.
+/// Makes connections under one policy. hyper calls it whenever its pool has no connection for an origin. Every socket
+/// is opened here, so every address is checked, including addresses given in the URL.
 #[derive(Clone)]
 pub(crate) struct Connector {
     pub(crate) policy: Arc<NetworkPolicy>,
@@ -32,7 +32,7 @@ pub(crate) struct Connector {
     pub(crate) limit: Duration,
 }
 
-/// Connects to the servers of a session, in a network that this process is not in.
+/// Connects to the servers of a session, in a network namespace that this process does not share.
 pub trait Servers: Send + Sync {
     /// Connects to one of them, at a port of its `localhost`.
     fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<std::net::TcpStream>>;

@@ -1,4 +1,4 @@
-//! Packed bodies, unpacked within bounds: by what comes out, and by how that compares to what went in.
+//! Decompression of bodies, limited by output size and by compression ratio.
 
 use std::io::{self, Read};
 
@@ -11,16 +11,16 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use crate::error::Error;
 use crate::limits::Limits;
 
-/// What a server is told when the caller has said nothing.
+/// The `accept-encoding` header if the caller has set none.
 pub(crate) const ACCEPT: &str = "gzip, deflate, br, zstd";
 
-/// How much is unpacked before others get their turn.
+/// Bytes decompressed before other tasks get a turn.
 const STEP: usize = 64 << 10;
 
-/// RFC 9659: who unpacks content need not have more than this at hand, and who packs it must not ask for more.
+/// RFC 9659: a decoder need not support a larger window, and an encoder must not require one.
 const ZSTD_WINDOW: u64 = 8 << 20;
 
-/// Unpacks a body as its headers say.
+/// Decompresses a body as its headers describe it.
 pub async fn unpack(packed: Bytes, headers: &HeaderMap, limits: Limits) -> Result<Bytes, Error> {
     let Some(mut source) = source(&packed, headers)? else {
         return Ok(packed);
@@ -45,7 +45,7 @@ pub async fn unpack(packed: Bytes, headers: &HeaderMap, limits: Limits) -> Resul
         }
         if size > most {
             return Err(Error::TooLarge {
-                what: "the unpacked answer",
+                what: "the decompressed response",
                 limit: most,
             });
         }
@@ -54,7 +54,7 @@ pub async fn unpack(packed: Bytes, headers: &HeaderMap, limits: Limits) -> Resul
     }
 }
 
-/// The reader that unpacks it; `None` where nothing is packed.
+/// Returns the decompressing reader, or `None` if the body is not compressed.
 fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + Send>>, Error> {
     let values = headers.get_all(CONTENT_ENCODING).iter();
     let words = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
@@ -69,15 +69,16 @@ fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + S
         return Ok(None);
     }
     if codings.next().is_some() {
-        return Err(Error::Encoding("it is packed more than once".to_owned()));
+        return Err(Error::Encoding("it is compressed more than once".to_owned()));
     }
     let input = packed.clone().reader();
     Ok(Some(match coding.as_str() {
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(input)),
-        // Half of the world sends this without the frame that RFC 9110 section 8.4.1.2 asks for.
+        // Many servers send this without the zlib frame that RFC 9110 section 8.4.1.2 requires.
         "deflate" if has_zlib_header(packed) => Box::new(ZlibDecoder::new(input)),
         "deflate" => Box::new(DeflateDecoder::new(input)),
-        // RFC 7932 section 9.1 has no such window; the library knows an extension where it means up to a gigabyte.
+        // RFC 7932 section 9.1 has no such window; the library supports an extension in which it means up to a
+        // gigabyte.
         "br" if packed.first().is_some_and(|first| first & 0x7f == 0x11) => {
             return Err(Error::Encoding("its window is too large".to_owned()));
         }
@@ -85,7 +86,7 @@ fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + S
         "zstd" => Box::new(Zstd::new(input)),
         other => {
             let other = mimir_core::text::visible(mimir_core::text::prefix(other, 40));
-            return Err(Error::Encoding(format!("`{other}` is not known")));
+            return Err(Error::Encoding(format!("the coding `{other}` is not supported")));
         }
     }))
 }
@@ -107,7 +108,7 @@ fn fault(error: &io::Error) -> Error {
     })
 }
 
-/// Frames of zstd, one after the other; the library reads one.
+/// A reader of consecutive zstd frames; the library reads one.
 struct Zstd {
     input: Option<Reader<Bytes>>,
     frame: Option<StreamingDecoder<Reader<Bytes>, FrameDecoder>>,
@@ -141,7 +142,7 @@ impl Zstd {
     }
 }
 
-/// How long the frame is that begins here, if it is one to be passed over; RFC 8878 section 3.1.2.
+/// Returns the length of the frame that begins here if it is a skippable one; RFC 8878 section 3.1.2.
 fn skippable(rest: &[u8]) -> Option<usize> {
     let (head, _) = rest.split_first_chunk::<8>()?;
     let [0x50..=0x5f, 0x2a, 0x4d, 0x18, length @ ..] = *head else {

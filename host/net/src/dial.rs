@@ -1,4 +1,4 @@
-//! A TCP connection to the first of several addresses that answers.
+//! TCP connection to the first of several addresses that answers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// How long one address has before the next is tried beside it; RFC 8305 section 5.
+/// Time before the next address is tried in parallel; RFC 8305 section 5.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// How many addresses are tried. Names with more have the same server behind them all.
+/// Limit for the number of addresses tried. Names with more have the same server behind all of them.
 const MOST: usize = 8;
 
-/// Connects, as RFC 8305 says: families in turns, each a little after the one before.
+/// Connects as RFC 8305 describes: address families alternate, each attempt starts a little after the previous one.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut waiting = in_turns(addresses).into_iter().take(MOST).peekable();
     let mut attempts = JoinSet::new();
@@ -28,7 +28,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
                     stream.set_nodelay(true)?;
                     return Ok(stream);
                 }
-                // The first failure is that of the address which the resolver prefers.
+                // The first failure is the one of the address that the resolver prefers.
                 Some(Ok(Err(error))) => failed = failed.or(Some(error)),
                 Some(Err(error)) => failed = failed.or_else(|| Some(io::Error::other(error))),
                 None => return Err(failed.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
@@ -38,7 +38,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     }
 }
 
-/// The addresses, alternating between the families, the first one's first.
+/// Orders the addresses so that their families alternate, beginning with the family of the first address.
 fn in_turns(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let first = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut one, mut other): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses

@@ -1,160 +1,160 @@
-//! Why a request failed: a code of its own for each cause, and one sentence that names the way out.
+//! Errors of requests: a distinct code for each cause, and one sentence with a remedy.
 
 use std::time::Duration;
 
 use mimir_core::network::{Refusal, UrlError};
 use mimir_core::{Code, ToolError};
 
-/// Why a request was not sent, or not answered. An answer with an error status is an answer, and no error.
+/// A request that was not sent or not answered. A response with an error status is not an error.
 ///
-/// No text of these holds a header, a path or a query: they may carry secrets.
+/// No message contains a header, a path or a query: they may carry secrets.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Not a URL that a request can be sent to.
     #[error("{0}")]
     Url(#[from] UrlError),
-    /// A method that makes a tunnel or an echo.
+    /// A method that opens a tunnel or echoes the request.
     #[error(
-        "requests with the method {0} are not sent; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
+        "the method {0} is not allowed; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
     )]
     Method(String),
-    /// A header that is the connection's own.
-    #[error("the header `{0}` is the host's to set; leave it out")]
+    /// A header that belongs to the connection.
+    #[error("the header `{0}` is set by the host; leave it out")]
     ForbiddenHeader(String),
     /// A header that cannot be sent.
     #[error(
-        "the header `{0}` is not valid; a name has letters, digits and dashes, a value has no line breaks"
+        "the header `{0}` is not valid: use letters, digits and dashes in a name, and no line breaks in a value"
     )]
     InvalidHeader(String),
-    /// Something else about the request that does not fit together.
+    /// Another inconsistency of the request.
     #[error("the request is not valid: {0}")]
     InvalidRequest(String),
-    /// The policy does not let it.
+    /// The policy refuses the request.
     #[error("{0}")]
     Blocked(Refusal),
-    /// An address that the name leads to is not one that the policy lets it reach.
+    /// The name resolves to an address that the policy refuses.
     #[error("{0}")]
     BlockedAddress(Refusal),
-    /// Whoever was asked said no.
+    /// The authorizer refused.
     #[error("{}", .0.message)]
     Denied(ToolError),
     /// The name has no address.
-    #[error("the name `{host}` was not found ({why}); check its spelling and the network")]
+    #[error("the name `{host}` could not be resolved ({why}); check its spelling and the network")]
     Dns {
         /// The name.
         host: String,
-        /// What the resolver says.
+        /// The resolver's message.
         why: String,
     },
-    /// Nobody listens.
+    /// Nothing listens on the port.
     #[error("{origin} refused the connection; check the port, and that the server is running")]
     Refused {
-        /// Where.
+        /// The target.
         origin: String,
     },
-    /// No way there, or the connection could not be made for another reason.
+    /// The target is unreachable, or the connection failed for another reason.
     #[error("{origin} could not be reached ({why}); check the network")]
     Unreachable {
-        /// Where.
+        /// The target.
         origin: String,
-        /// What the system says.
+        /// The system's message.
         why: String,
     },
-    /// A certificate that nobody vouches for, or no longer.
+    /// A certificate that is not trusted, or no longer.
     #[error("the certificate of `{host}` is not trusted: {why}")]
     Certificate {
-        /// Whose.
+        /// The host that presented it.
         host: String,
-        /// What is wrong with it, and what helps.
+        /// The fault, and a remedy.
         why: String,
     },
-    /// A certificate of somebody else.
+    /// A certificate for another name.
     #[error(
-        "the certificate that `{host}` showed is for another name; check the URL, for this may be another server"
+        "the certificate presented by `{host}` is for another name; check the URL: this may be another server"
     )]
     CertificateName {
-        /// Who was meant.
+        /// The expected host.
         host: String,
     },
-    /// No secure connection for another reason.
+    /// A TLS handshake that failed for another reason.
     #[error(
-        "no secure connection to `{host}` could be made ({why}); check that the port speaks TLS"
+        "the TLS connection to `{host}` failed ({why}); check that the port speaks TLS"
     )]
     Tls {
-        /// With whom.
+        /// The host.
         host: String,
-        /// What failed.
+        /// The cause.
         why: String,
     },
-    /// A file of certificates that cannot be used.
+    /// A certificate file that cannot be used.
     #[error("`network.extraRoots`: {path} {why}")]
     Roots {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// Too slow.
+    /// A time limit.
     #[error("{stage} took longer than {after:?}; try again later, or raise the limit")]
     Timeout {
-        /// What took so long.
+        /// The stage that took too long.
         stage: Stage,
         /// The limit.
         after: Duration,
     },
-    /// Too much of something.
+    /// A size limit.
     #[error("{what} is larger than {limit} bytes; ask for less, or raise the limit")]
     TooLarge {
-        /// Of what.
+        /// The thing that is too large.
         what: &'static str,
         /// The limit.
         limit: u64,
     },
-    /// A head that is not read to its end.
+    /// A response head that exceeds the limits.
     #[error(
-        "the head of the answer has more than {bytes} bytes or {headers} headers; nothing can be had from a server that sends so much"
+        "the head of the response has more than {bytes} bytes or {headers} headers, which is not supported; use another server"
     )]
     Head {
-        /// The most bytes.
+        /// The limit in bytes.
         bytes: u64,
-        /// The most headers.
+        /// The limit for the number of headers.
         headers: usize,
     },
-    /// The answer unpacks to far more than was sent.
+    /// A response that decompresses to far more than was sent.
     #[error(
-        "the answer unpacks to more than {ratio} times its size, as only a trap does; ask for it uncompressed"
+        "the response decompresses to more than {ratio} times its size, which suggests an attack; ask for it uncompressed"
     )]
     Bomb {
         /// The limit.
         ratio: u64,
     },
-    /// More requests at a time than may be open.
-    #[error("more than {0} requests are open at a time; finish some before the next")]
+    /// More concurrent requests than allowed.
+    #[error("more than {0} requests are open at the same time; finish some before sending the next")]
     TooMany(usize),
-    /// Redirects without an end.
-    #[error("the server redirected more than {0} times; fetch the last address by itself")]
+    /// Too many redirects.
+    #[error("the server redirected more than {0} times; fetch the last address directly")]
     TooManyRedirects(usize),
     /// A redirect that cannot be followed.
-    #[error("the server redirected to an address that is not followed: {0}")]
+    #[error("the redirect of the server cannot be followed: {0}")]
     Redirect(String),
-    /// A redirect from TLS to the clear.
+    /// A redirect from https to http.
     #[error(
-        "the server redirected from https to http, which would show the request to everybody; fetch it by https"
+        "the server redirected from https to http, which would send the request unencrypted; fetch it by https"
     )]
     Downgrade,
-    /// A redirect that carries a secret in its URL.
+    /// A redirect with a secret in its URL.
     #[error(
-        "the server redirected to an address that holds a secret which was sent to it; it is not followed"
+        "the server redirected to a URL that contains a secret sent to it; the redirect is not followed"
     )]
     SecretInRedirect,
-    /// A tunnel for something else than TLS: what is sent in it could not be judged.
+    /// A tunnel for something other than TLS: its content could not be checked.
     #[error(
-        "a tunnel to `{0}` is for TLS alone, since a request in the clear is judged by its method and its path; send it \
-         to the proxy as it is, without CONNECT"
+        "a tunnel to `{0}` may only carry TLS, since unencrypted requests are checked by method and path; send the request \
+         to the proxy directly, without CONNECT"
     )]
     ClearTunnel(String),
-    /// A TLS connection through a tunnel that asks for another host than the tunnel leads to, or for none.
+    /// A TLS connection that asks for another host than that of its tunnel, or for none.
     #[error(
         "the tunnel to `{host}` was closed: its TLS connection asks for {asked}; expected the host of the tunnel. Open a \
          tunnel to the host that is meant"
@@ -165,16 +165,16 @@ pub enum Error {
         /// The name that the connection asks for.
         asked: String,
     },
-    /// Bytes in a tunnel that are not TLS.
-    #[error("the tunnel to `{host}` was closed: {why}; a tunnel carries TLS alone")]
+    /// Data in a tunnel that is not TLS.
+    #[error("the tunnel to `{host}` was closed: {why}; a tunnel may only carry TLS")]
     NotTls {
         /// The host of the tunnel.
         host: String,
         /// The fault in the bytes.
         why: &'static str,
     },
-    /// An answer in a coding that is not known, or that does not hold what it says.
-    #[error("the answer cannot be unpacked ({0}); ask for it uncompressed")]
+    /// A response in an unknown coding, or with invalid compressed data.
+    #[error("the response cannot be decompressed ({0}); ask for it uncompressed")]
     Encoding(String),
     /// A response that is not HTTP, or a connection that broke in the middle of one.
     #[error(
@@ -183,38 +183,38 @@ pub enum Error {
     Protocol(String),
 }
 
-/// What a request was at when its time ran out.
+/// The stage of a request, for time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Looking up the name.
     Dns,
     /// Connecting.
     Connect,
-    /// Agreeing on a secure connection.
+    /// TLS handshake.
     Tls,
     /// Waiting for status and headers.
     Headers,
     /// Waiting for the next part of the body.
     Body,
-    /// All of it together.
+    /// The whole request.
     Whole,
 }
 
 impl std::fmt::Display for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Dns => "looking up the name",
+            Self::Dns => "resolving the name",
             Self::Connect => "connecting to the server",
-            Self::Tls => "agreeing on a secure connection",
-            Self::Headers => "waiting for the server to answer",
-            Self::Body => "waiting for more of the answer",
+            Self::Tls => "the TLS handshake",
+            Self::Headers => "waiting for the response of the server",
+            Self::Body => "waiting for more of the response",
             Self::Whole => "the whole request",
         })
     }
 }
 
 impl Error {
-    /// The stable name of this cause, finer than [`Self::code`].
+    /// Returns the stable name of this cause, finer than [`Self::code`].
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Url(error) => error.kind(),
@@ -255,7 +255,7 @@ impl Error {
         }
     }
 
-    /// The code that a call fails with.
+    /// Returns the code with which a call fails.
     pub const fn code(&self) -> Code {
         match self {
             Self::Url(_)
@@ -263,7 +263,7 @@ impl Error {
             | Self::ForbiddenHeader(_)
             | Self::InvalidHeader(_)
             | Self::InvalidRequest(_) => Code::InvalidInput,
-            // The settings are not the caller's.
+            // The caller cannot change the settings.
             Self::Roots { .. } => Code::Unavailable,
             Self::Blocked(_)
             | Self::BlockedAddress(_)
@@ -291,7 +291,7 @@ impl Error {
         }
     }
 
-    /// Finds the error that this one was made of, behind what hyper puts round it.
+    /// Finds the error of this crate inside the errors that hyper wraps around it.
     pub(crate) fn within(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {

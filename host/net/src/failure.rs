@@ -1,10 +1,10 @@
-//! What hyper reports, as errors of ours.
+//! Conversion of hyper's errors into errors of this crate.
 
 use std::error::Error as StdError;
 
 use crate::error::Error;
 
-/// A request that got no answer.
+/// Converts the error of a request that got no response.
 pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, header_limit: u32) -> Error {
     if let Some(ours) = Error::within(error) {
         return ours;
@@ -16,15 +16,15 @@ pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, header_limit:
             headers: HEADERS,
         },
         Some(inner) => of_exchange(inner),
-        // Its own words name a part of the library, and say nothing of the server.
+        // hyper's own text names a part of the library and does not describe the server.
         None if source.is_none() => {
-            Error::Protocol("the connection closed before there was an answer".to_owned())
+            Error::Protocol("the connection closed before a response arrived".to_owned())
         }
         None => Error::Protocol(reason(error)),
     }
 }
 
-/// Refuses an answer with more headers than are read over HTTP/1, which is for HTTP/2 to ask for.
+/// Refuses a response with more headers than are read over HTTP/1; over HTTP/2 the limit has to be checked here.
 pub(crate) fn bounded(headers: &http::HeaderMap, header_limit: u32) -> Result<(), Error> {
     match headers.len() > HEADERS {
         true => Err(Error::Head {
@@ -35,40 +35,40 @@ pub(crate) fn bounded(headers: &http::HeaderMap, header_limit: u32) -> Result<()
     }
 }
 
-/// The most headers that hyper reads of an answer. It would read more if it were told how many, but then makes room for
-/// them in memory of its own at each answer, which every request would pay for.
+/// Limit for the number of response headers that hyper reads. hyper accepts a higher limit, but then allocates space
+/// for the headers of every response, which every request would pay for.
 const HEADERS: usize = 100;
 
-/// What hyper says of chunk extensions and trailers without an end; a test has it say so.
+/// hyper's error texts for endless chunk extensions and trailers; a test triggers each of them.
 const OVER: [&str; 3] = [
     "chunk trailers bytes over limit",
     "chunk trailers count overflow",
     "chunk extensions over limit",
 ];
 
-/// hyper's own bound for these, in bytes.
+/// hyper's own limit for these, in bytes.
 const FRAMING: u64 = 16 << 10;
 
-/// An exchange that broke.
+/// Converts the error of an exchange that broke.
 pub(crate) fn of_exchange(error: &hyper::Error) -> Error {
     if let Some(ours) = Error::within(error) {
         return ours;
     }
     if OVER.contains(&reason(error).as_str()) {
         return Error::TooLarge {
-            what: "what the server says beside the answer's body",
+            what: "the trailers and chunk extensions of the response",
             limit: FRAMING,
         };
     }
     let why = if error.is_incomplete_message() || error.is_canceled() {
-        "the connection closed before the answer was complete".to_owned()
+        "the connection closed before the response was complete".to_owned()
     } else {
         reason(error)
     };
     Error::Protocol(why)
 }
 
-/// The innermost words: those round it say only which part of hyper has seen it.
+/// Returns the innermost error text: the outer ones only name the part of hyper that saw the error.
 fn reason(error: &(dyn StdError + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

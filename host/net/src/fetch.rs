@@ -1,4 +1,4 @@
-//! A whole exchange: redirects followed, the body unpacked and in one piece. For what the host itself fetches.
+//! A complete exchange: redirects followed, the body decompressed and read completely. For the host's own requests.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::error::{Error, Stage};
 use crate::redirect;
 use crate::upload::Upload;
 
-/// An answer, whatever its status.
+/// A response, whatever its status.
 #[derive(Clone)]
 pub struct Fetched {
     /// Its status.
     pub status: StatusCode,
-    /// Its headers, as they came.
+    /// Its headers, as received.
     pub headers: HeaderMap,
-    /// Its body, unpacked.
+    /// Its body, decompressed.
     pub body: Bytes,
-    /// What came after the body.
+    /// The trailers after the body.
     pub trailers: Option<HeaderMap>,
-    /// Where it came from, after all redirects.
+    /// The URL it came from, after all redirects.
     pub target: Target,
-    /// How many redirects there were.
+    /// The number of redirects followed.
     pub redirects: usize,
 }
 
@@ -46,14 +46,15 @@ impl fmt::Debug for Fetched {
 }
 
 impl Client {
-    /// Gets what is at a URL.
+    /// Fetches a URL.
     pub async fn get(&self, url: &str) -> Result<Fetched, Error> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = crate::uri(url)?;
         self.fetch(request).await
     }
 
-    /// Sends a request, follows redirects, each judged and authorised like the first, and gives the whole answer.
+    /// Sends a request, follows redirects, each checked and authorized like the first request, and returns the whole
+    /// response.
     pub async fn fetch(&self, request: Request<Bytes>) -> Result<Fetched, Error> {
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
@@ -101,7 +102,7 @@ impl Client {
         Err(Error::TooManyRedirects(self.limits().redirects))
     }
 
-    /// One hop, and how long the machine was at it.
+    /// Sends one hop and returns the time that it took, without the time waiting for an approval.
     async fn timed(
         &self,
         hop: Hop,
@@ -119,14 +120,14 @@ impl Client {
         Ok((sent, spent))
     }
 
-    /// The whole body of an answer.
+    /// Reads the whole body of a response.
     async fn whole(
         &self,
         mut body: Body,
         headers: &HeaderMap,
     ) -> Result<(Bytes, Option<HeaderMap>), Error> {
         let limit = self.limits().body_bytes;
-        // What is too large is not even begun.
+        // A body that announces too large a size is not read at all.
         if body.size_hint().lower() > limit {
             return Err(Error::TooLarge {
                 what: "the answer's body",
@@ -147,7 +148,7 @@ impl Client {
 }
 
 impl Body {
-    /// How much of the time is left.
+    /// Returns the rest of the time.
     pub(crate) fn left(&self) -> Duration {
         self.deadline().saturating_duration_since(Instant::now())
     }

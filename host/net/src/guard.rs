@@ -1,20 +1,20 @@
-//! The policy in force, and which one that is: a grant that was taken back ends what it had opened.
+//! The policy in force and its generation number: revoking a grant ends everything that was opened under it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use mimir_core::network::NetworkPolicy;
 
-/// Holds the policy of a tool. Clients that share a guard see a new policy at once: connections that were made under
-/// another are not used again, and answers that are still coming in are judged anew.
+/// Holds the policy of a tool. Clients that share a guard see a new policy at once: connections made under an older
+/// one are not reused, and responses still in transfer are checked again.
 #[derive(Debug)]
 pub struct Guard {
     now: RwLock<Snapshot>,
-    /// The same number, to be read without a lock.
+    /// That number, readable without a lock.
     generation: AtomicU64,
 }
 
-/// A policy, and the how-many-th it is.
+/// A policy and its generation number.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) policy: Arc<NetworkPolicy>,
@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Guard {
-    /// A guard with this policy.
+    /// Creates a guard with this policy.
     pub fn new(policy: NetworkPolicy) -> Self {
         Self {
             now: RwLock::new(Snapshot {
@@ -33,7 +33,7 @@ impl Guard {
         }
     }
 
-    /// Puts another policy in force.
+    /// Replaces the policy in force.
     pub fn set(&self, policy: NetworkPolicy) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         now.policy = Arc::new(policy);
@@ -41,7 +41,7 @@ impl Guard {
         self.generation.store(now.generation, Ordering::Release);
     }
 
-    /// The policy in force.
+    /// Returns the policy in force.
     pub fn policy(&self) -> Arc<NetworkPolicy> {
         self.current().policy
     }

@@ -1,4 +1,4 @@
-//! Which headers a caller may set, and headers from plain texts.
+//! Checks of the headers that a caller may set, and parsing of headers from plain text.
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -6,8 +6,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use crate::error::Error;
 use crate::limits::Limits;
 
-/// What belongs to the connection or says where the request goes. HTTP's hop-by-hop headers (RFC 9110 section 7.6.1),
-/// `Host`, and those of proxies, of which there is none.
+/// Headers that belong to the connection or select the target of the request: HTTP's hop-by-hop headers (RFC 9110
+/// section 7.6.1), `Host`, and headers for proxies, which are not used.
 const FORBIDDEN: [HeaderName; 14] = [
     header::CONNECTION,
     header::HOST,
@@ -18,7 +18,7 @@ const FORBIDDEN: [HeaderName; 14] = [
     header::PROXY_AUTHORIZATION,
     header::TRANSFER_ENCODING,
     header::UPGRADE,
-    // A front and a back that disagree about the method or the path are a way past rules over both.
+    // A front end and a back end that disagree about the method or the path can be used to bypass rules on both.
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-method-override"),
@@ -26,11 +26,11 @@ const FORBIDDEN: [HeaderName; 14] = [
     HeaderName::from_static("x-rewrite-url"),
 ];
 
-/// Bytes of all headers of a request; servers take less.
+/// Limit in bytes for all headers of a request; servers accept less.
 const BYTES: usize = 64 << 10;
 
-/// Headers from plain texts, such as the arguments of a call. A name or value that would break out of its line is
-/// refused.
+/// Parses headers from plain text, such as the arguments of a call. Refuses a name or value that would break out of
+/// its line.
 ///
 /// ```
 /// use mimir_net::headers;
@@ -53,9 +53,9 @@ pub fn parse<'a>(
     Ok(map)
 }
 
-/// Checks what a caller has set, before anything is sent or asked.
+/// Checks the headers set by a caller, before anything is sent and before any approval.
 pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
-    // CONNECT makes a tunnel past every check; TRACE and TRACK echo what the caller may not see.
+    // CONNECT opens a tunnel past every check; TRACE and TRACK echo data that the caller must not see.
     if *method == Method::CONNECT || *method == Method::TRACE || method.as_str() == "TRACK" {
         return Err(Error::Method(method.to_string()));
     }
@@ -65,7 +65,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
         if te || FORBIDDEN.contains(name) {
             return Err(Error::ForbiddenHeader(name.to_string()));
         }
-        // As much as RFC 7541 section 4.1 counts.
+        // Counts as RFC 7541 section 4.1 does.
         bytes += name.as_str().len() + value.len() + 32;
     }
     if headers.len() > Limits::HEADERS {
@@ -82,7 +82,7 @@ fn too_many() -> Error {
     Error::InvalidRequest(format!("it has more than {} headers", Limits::HEADERS))
 }
 
-/// The length that the caller announces for the body.
+/// Returns the length that the caller announces for the body.
 pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     let mut all = headers.get_all(header::CONTENT_LENGTH).iter();
     let Some(first) = all.next() else {

@@ -1,4 +1,4 @@
-//! What a request is held to while its bodies are on their way.
+//! The authorization of a request while its bodies are transferred.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::authorize::Permit;
 use crate::error::Error;
 use crate::guard::Guard;
 
-/// A request that was let, under which policy, and until when it may last.
+/// An authorized request: the policy that allowed it, and its deadline.
 #[derive(Clone)]
 pub(crate) struct Hold {
     pub(crate) guard: Arc<Guard>,
@@ -20,12 +20,12 @@ pub(crate) struct Hold {
     pub(crate) method: Method,
     pub(crate) permit: Permit,
     pub(crate) deadline: Instant,
-    /// How long it may last in all, for the message.
+    /// The allowed total time, for the message.
     pub(crate) whole: Duration,
 }
 
 impl Hold {
-    /// Whether the request is still one that the policy lets.
+    /// Checks that the current policy still allows the request.
     pub(crate) fn judge(&mut self) -> Result<(), Error> {
         if self.guard.generation() == self.generation {
             return Ok(());
@@ -40,7 +40,7 @@ impl Hold {
     }
 }
 
-/// What a verdict comes to, with what a gate has said.
+/// Combines a verdict of the policy with the permit of the authorizer.
 pub(crate) fn allowed(verdict: Verdict<'_>, permit: Permit) -> Result<(), Error> {
     match verdict {
         Verdict::Allowed(_) => Ok(()),

@@ -1,17 +1,18 @@
-//! The one way out: what leaves the machine over a network goes through [`Client`], and nothing else here opens a socket.
+//! The network client: every request of mimir to a network goes through [`Client`], and nothing else here opens a
+//! socket.
 //!
-//! The order of a request, each step before the next: URL, scheme and method; port and host by the policy; whoever is to
-//! be asked ([`Authorize`]); the name, looked up once ([`Resolver`]); *every* address that came back; a connection to an
-//! address that was judged, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`Swap`]).
-//! [`Client::fetch`] takes each redirect the same way again.
+//! A request passes these steps in order: URL, scheme and method; port and host by the policy; the authorizer
+//! ([`Authorize`]); one lookup of the name ([`Resolver`]); a check of *every* address returned; a connection to a
+//! checked address, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`Swap`]).
+//! [`Client::fetch`] takes each redirect through the same steps.
 //!
-//! [`Proxy`] is the same way for programs that are not ours: what they ask it for goes through a client.
+//! [`Proxy`] offers the same client to foreign programs over HTTP.
 //!
-//! What to reach is judged by [`mimir_core::network`]; this crate sees to it that nothing else is reached: not by an
-//! address in the URL, a second lookup, a redirect, a proxy of the environment (it is not asked), or a connection that was
-//! opened under a policy which no longer holds ([`Guard`]).
+//! [`mimir_core::network`] decides which targets are allowed; this crate makes sure that nothing else is reached: not
+//! by an address in the URL, a second lookup, a redirect, a proxy set in the environment (ignored), or a connection
+//! opened under a policy that is no longer in force ([`Guard`]).
 //!
-//! Never here: which tool may reach what, how a person is asked, where secrets are kept, cookies, caches, and HTML.
+//! Out of scope: per-tool permissions, approval prompts, secret storage, cookies, caches, and HTML.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

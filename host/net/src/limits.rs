@@ -1,39 +1,39 @@
-//! The bounds of a request; every one is on by default.
+//! Limits of a request; all are on by default.
 
 use std::time::Duration;
 
-/// How long a request may take and how much it may carry; DESIGN section 7 gives the defaults.
+/// Limits for the time and size of a request; DESIGN section 7 lists the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Name, connection and TLS together.
+    /// Name lookup, connection and TLS together.
     pub connect: Duration,
     /// From the connection to the last header.
     pub first_byte: Duration,
-    /// Between two parts of the body.
+    /// Between two chunks of the body.
     pub between_bytes: Duration,
-    /// All of it, over all redirects; the time that a person takes to answer does not count.
+    /// The whole request, over all redirects; time spent waiting for an approval does not count.
     pub whole: Duration,
-    /// Bytes of the answer's headers.
+    /// Bytes of the response headers.
     pub header_bytes: u32,
-    /// Bytes of the answer's body, on the wire and unpacked.
+    /// Bytes of the response body, both on the wire and decompressed.
     pub body_bytes: u64,
-    /// Bytes of the request's body.
+    /// Bytes of the request body.
     pub upload_bytes: u64,
-    /// How many redirects are followed.
+    /// Number of redirects to follow.
     pub redirects: usize,
-    /// How many times its size a packed body may unpack to, beyond [`Self::RATIO_FROM`].
+    /// Compression ratio of a body, enforced beyond [`Self::RATIO_FROM`] bytes.
     pub ratio: u64,
 }
 
 impl Limits {
-    /// Requests of one client at a time. A guest opens them faster than a machine has sockets.
+    /// Concurrent requests of one client. A guest can open them faster than a machine has sockets.
     pub const CONCURRENT: usize = 64;
-    /// Bytes that a body may unpack to whatever its size: a page of spaces is no attack.
+    /// Bytes to which any body may decompress whatever its ratio: a page of spaces is not an attack.
     pub const RATIO_FROM: u64 = 1 << 20;
     /// Headers of one message. The most that hyper reads without allocating for each.
     pub const HEADERS: usize = 100;
 
-    /// Of each bound the tighter one.
+    /// Returns the tighter value of each limit.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
@@ -53,17 +53,17 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // A server on the other side of the world has answered a hundred times by then.
+            // Enough for a server on the other side of the world to respond a hundred times.
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(30),
             between_bytes: Duration::from_secs(30),
             whole: Duration::from_secs(30),
-            // Servers send 8 KB at most as a rule; cookies may double that.
+            // Servers usually send at most 8 KB; cookies may double that.
             header_bytes: 64 << 10,
             body_bytes: 10 << 20,
             upload_bytes: 10 << 20,
             redirects: 5,
-            // Text packs to a tenth, logs to a fiftieth; deflate goes to 1:1032.
+            // Text compresses to a tenth, logs to a fiftieth; deflate reaches 1:1032.
             ratio: 100,
         }
     }

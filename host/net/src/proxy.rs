@@ -1,10 +1,13 @@
-//! The way out for programs that are not ours: a proxy that speaks HTTP/1.1, for one command.
+//! HTTP/1.1 proxy through which the programs of one command reach the network.
 //!
-//! A request in the clear is a request of the client like any other, with its real method and address. `CONNECT` is
-//! judged by host and port; the TLS connection in it has to ask for that host, and nothing but TLS passes. Each is judged by itself, and what is refused is told in the
-//! answer, so that the program says it to whoever reads its output.
+//! An unencrypted request is handled like any other request of the client, with its real method and address. `CONNECT`
+//! is checked by host and port; the TLS connection in it has to ask for that host, and only TLS may pass. Each request
+//! is checked separately, and a refusal is explained in the response, so that the program shows it to its user.
 //!
-//! Never here: where it listens, and who may use it.
+//! The commands of a session share one network, so the port of one command's proxy is open to the others. A proxy
+//! therefore has a [`Credential`] of its own, which only its command is given, and answers nothing without it.
+//!
+//! Out of scope: the listening socket.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,11 +31,14 @@ use tokio::sync::mpsc;
 
 use crate::client::{Client, Tunnel};
 use crate::error::Error;
+use credential::Credential;
 
-/// Hears of a request that the policy refused before the gate was asked, or after: for an address that its name leads
-/// to.
+mod credential;
+
+/// Handles a request that the policy refused, either before the authorizer ran or afterwards, for an address that its
+/// name resolves to.
 pub trait Refused: Send + Sync {
-    /// Where it would have gone, how, and why it does not. Gives what the program is told.
+    /// Takes the target, the method and the reason of the refusal. Returns the error for the program.
     fn refused<'a>(
         &'a self,
         target: &'a Target,
@@ -46,6 +52,7 @@ pub trait Refused: Send + Sync {
 pub struct Proxy {
     client: Client,
     refused: Arc<dyn Refused>,
+    credential: Credential,
 }
 
 impl std::fmt::Debug for Proxy {
@@ -54,13 +61,14 @@ impl std::fmt::Debug for Proxy {
     }
 }
 
-/// How long the head of a request may take to come. It comes from the same machine.
+/// Time limit for the head of a request. It comes from the same machine.
 const HEAD: Duration = Duration::from_secs(30);
 
-/// Bytes of the head of a request.
+/// Limit in bytes for the head of a request.
 const HEAD_MOST: usize = 64 << 10;
 
-/// What belongs to one connection and not to the request (RFC 9110 section 7.6.1), beside what `Connection` names.
+/// Headers that belong to one connection and not to the request (RFC 9110 section 7.6.1), in addition to those listed
+/// in `Connection`.
 const OF_CONNECTION: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -74,16 +82,26 @@ const OF_CONNECTION: [HeaderName; 8] = [
 
 type Body = UnsyncBoxBody<Bytes, Error>;
 
-/// A tunnel that was let, where it goes, and the connection that it is for.
+/// An authorized tunnel, its target, and the connection that it serves.
 type Opened = (Tunnel, Target, upgrade::OnUpgrade);
 
 impl Proxy {
-    /// A proxy over this client, whose gate is asked about each request.
+    /// Creates a proxy over this client, whose authorizer is called for each request. It has a new credential.
     pub fn new(client: Client, refused: Arc<dyn Refused>) -> Self {
-        Self { client, refused }
+        Self {
+            client,
+            refused,
+            credential: Credential::new(),
+        }
     }
 
-    /// Serves one connection to its end. Dropping the future ends it, with what goes through it.
+    /// Returns the URL of this proxy at a port of the loopback, with the credential: only its command may have it.
+    pub fn url(&self, port: u16) -> String {
+        let userinfo = self.credential.userinfo();
+        format!("http://{userinfo}@127.0.0.1:{port}")
+    }
+
+    /// Serves one connection to its end. Dropping the future closes it, with everything that passes through it.
     pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         let (opened, mut open) = mpsc::unbounded_channel::<Opened>();
         let service = service_fn(move |request| {
@@ -99,24 +117,25 @@ impl Proxy {
         let serving = server
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
-        // A tunnel begins when the connection is no longer one of HTTP.
+        // A tunnel begins when the connection stops speaking HTTP.
         let tunnels = async {
             while let Some((tunnel, target, upgrade)) = open.recv().await {
                 let Ok(inside) = upgrade.await else { continue };
                 let carried = self.through(tunnel, &target, TokioIo::new(inside)).await;
                 if let Err(error) = carried {
-                    tracing::debug!(%error, "a tunnel of a command was ended");
+                    tracing::debug!(%error, "closed a tunnel of a command");
                 }
             }
         };
         let (served, ()) = tokio::join!(serving, tunnels);
         if let Err(error) = served {
-            tracing::debug!(%error, "a connection of a command to its proxy was ended");
+            tracing::debug!(%error, "closed a connection of a command to its proxy");
         }
     }
 
-    /// Forwards a tunnel. One for something else than TLS is refused with a response in the clear, which a client that
-    /// speaks HTTP there understands; one that asks for another host, or stops speaking TLS, is closed with an alert.
+    /// Forwards a tunnel. A tunnel for something other than TLS is refused with an unencrypted response, which a
+    /// client that speaks HTTP there understands; one that asks for another host, or stops speaking TLS, is closed
+    /// with an alert.
     async fn through(
         &self,
         tunnel: Tunnel,
@@ -146,7 +165,7 @@ impl Proxy {
                 (head + &text).into_bytes()
             }
         };
-        // Who does not wait for it has lost nothing.
+        // A client that no longer reads loses nothing by a failed write.
         let _ = inside.write_all(&answer).await;
         let _ = inside.shutdown().await;
         Err(error)
@@ -157,6 +176,9 @@ impl Proxy {
         request: Request<Incoming>,
         opened: &mpsc::UnboundedSender<Opened>,
     ) -> Response<Body> {
+        if !self.credential.is_in(request.headers()) {
+            return unauthorized();
+        }
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let answer = match method == Method::CONNECT {
             true => self.connect(request, opened).await,
@@ -180,7 +202,7 @@ impl Proxy {
     ) -> Result<Response<Body>, Error> {
         let target = target(request.method(), request.uri())?;
         let tunnel = self.client.tunnel(target.clone()).await?;
-        // Whoever receives it ends after this connection does.
+        // The receiver outlives this connection.
         let _ = opened.send((tunnel, target, upgrade::on(request)));
         Ok(Response::new(nothing()))
     }
@@ -189,7 +211,7 @@ impl Proxy {
         let to = target(request.method(), request.uri())?;
         *request.uri_mut() = crate::uri(&to.to_string())?;
         strip(request.headers_mut());
-        // The client says it, from where the request really goes.
+        // The client sets it from the real target of the request.
         request.headers_mut().remove(header::HOST);
         let mut answer = self.client.send(request).await?;
         strip(answer.headers_mut());
@@ -197,25 +219,25 @@ impl Proxy {
     }
 }
 
-/// Where a request to a proxy goes.
+/// Returns the target of a request to a proxy.
 fn target(method: &Method, uri: &Uri) -> Result<Target, Error> {
     if *method == Method::CONNECT {
         let authority = uri
             .authority()
             .filter(|authority| authority.port().is_some());
         let authority = authority.ok_or_else(|| {
-            Error::InvalidRequest("a tunnel needs a host and a port: CONNECT HOST:PORT".to_owned())
+            Error::InvalidRequest("a tunnel needs a host and a port: use CONNECT HOST:PORT".to_owned())
         })?;
         return Ok(Target::parse(&format!("https://{authority}/"))?);
     }
     if uri.authority().is_none() {
-        let message = "this is a proxy, and the request names no host; set it as one of the program's settings";
+        let message = "this is a proxy, but the request names no host; configure it as a proxy in the program's settings";
         return Err(Error::InvalidRequest(message.to_owned()));
     }
     Ok(Target::parse(&uri.to_string())?)
 }
 
-/// Takes out what is between the program and this proxy alone.
+/// Removes headers that concern only the program and this proxy.
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -239,7 +261,7 @@ fn nothing() -> Body {
 const UNEXPECTED_MESSAGE: u8 = 10;
 const UNRECOGNIZED_NAME: u8 = 112;
 
-/// A record with a fatal alert.
+/// Returns a record with a fatal alert.
 fn alert(description: u8) -> Vec<u8> {
     vec![21, 3, 3, 0, 2, 2, description]
 }
@@ -256,19 +278,35 @@ fn status(error: &Error) -> StatusCode {
     }
 }
 
-/// An error as whoever reads the program's output sees it.
+/// Formats an error for the output of the program.
 fn said(error: &Error) -> String {
     let text = mimir_core::text::visible(&error.to_string());
     format!("mimir: {}: {text}\n", error.code())
 }
 
-/// A refusal as the program and its reader see it.
+/// The response to a request without the credential. Programs that wait to be asked for it then send it.
+fn unauthorized() -> Response<Body> {
+    let text = "mimir: PERMISSION_DENIED: the proxy of a command serves that command only: expected the user and the \
+                password of its own variable `http_proxy`\n";
+    let mut answer = plain(StatusCode::PROXY_AUTHENTICATION_REQUIRED, text.to_owned());
+    let challenge = HeaderValue::from_static("Basic realm=\"mimir\"");
+    answer
+        .headers_mut()
+        .insert(header::PROXY_AUTHENTICATE, challenge);
+    answer
+}
+
+/// Formats a refusal for the program and its user.
 fn told(error: &Error) -> Response<Body> {
-    let body = Full::from(said(error)).map_err(|never: Infallible| match never {});
+    plain(status(error), said(error))
+}
+
+fn plain(status: StatusCode, text: String) -> Response<Body> {
+    let body = Full::from(text).map_err(|never: Infallible| match never {});
     let mut answer = Response::new(body.boxed_unsync());
-    *answer.status_mut() = status(error);
-    let plain = HeaderValue::from_static(PLAIN);
-    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static(PLAIN);
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     answer
 }
 
@@ -277,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_request_goes_is_read_from_what_it_names() {
+    fn target_is_read_from_method_and_uri() {
         let of = |method: &Method, uri: &str| target(method, &uri.parse().unwrap());
         let tunnel = of(&Method::CONNECT, "a.example:8443").unwrap();
         assert_eq!(
@@ -299,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_connection_stays_here() {
+    fn strip_removes_connection_headers() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("connection", "close, X-Mine"),

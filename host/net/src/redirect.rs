@@ -1,4 +1,4 @@
-//! Where a redirect leads, and what of the request goes along.
+//! Redirect targets, and the parts of a request that follow a redirect.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
@@ -7,8 +7,8 @@ use mimir_core::network::{Scheme, Target};
 use crate::error::Error;
 use crate::secrets::Swapped;
 
-/// Headers that go along to another origin: they say what is wanted and not who wants it. Any other may be a key, and
-/// every service has a name of its own for that.
+/// Headers that are sent on to another origin: they describe the requested content, not the caller. Any other header
+/// may carry a key, since every service names its key header differently.
 const HARMLESS: [HeaderName; 4] = [
     header::ACCEPT,
     header::ACCEPT_LANGUAGE,
@@ -16,7 +16,7 @@ const HARMLESS: [HeaderName; 4] = [
     header::USER_AGENT,
 ];
 
-/// Headers about a body, which go with it; the Fetch Standard, section 4.4 ("HTTP-redirect fetch").
+/// Headers that describe a body and go with it; the Fetch Standard, section 4.4 ("HTTP-redirect fetch").
 const ABOUT_BODY: [HeaderName; 6] = [
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
@@ -26,7 +26,7 @@ const ABOUT_BODY: [HeaderName; 6] = [
     header::CONTENT_RANGE,
 ];
 
-/// A request, as far as redirects change it.
+/// The parts of a request that redirects change.
 pub(crate) struct Request {
     pub(crate) target: Target,
     pub(crate) method: Method,
@@ -34,7 +34,7 @@ pub(crate) struct Request {
     pub(crate) has_body: bool,
 }
 
-/// The target of an answer that is a redirect.
+/// Returns the target if the response is a redirect.
 pub(crate) fn location(
     from: &Target,
     status: StatusCode,
@@ -49,10 +49,10 @@ pub(crate) fn location(
         return Ok(None);
     };
     if all.any(|other| other != location) {
-        return Err(Error::Redirect("it names two".to_owned()));
+        return Err(Error::Redirect("it has two `location` headers".to_owned()));
     }
     let text = std::str::from_utf8(location.as_bytes())
-        .map_err(|_| Error::Redirect("it is no text".to_owned()))?;
+        .map_err(|_| Error::Redirect("its `location` header is not valid text".to_owned()))?;
     if swapped.shows_in(text) {
         return Err(Error::SecretInRedirect);
     }
@@ -66,7 +66,7 @@ pub(crate) fn location(
 }
 
 impl Request {
-    /// Turns to `target`, as the Fetch Standard says.
+    /// Redirects the request to `target`, as the Fetch Standard prescribes.
     pub(crate) fn turn(&mut self, target: Target, status: StatusCode, swapped: &Swapped) {
         let rewritten = match status.as_u16() {
             301 | 302 => self.method == Method::POST,

@@ -1,4 +1,4 @@
-//! From a name to addresses, once per connection, and whether all of them may be reached.
+//! Resolution of a name to addresses, once per connection, and the check that all of them are allowed.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,14 +9,14 @@ use mimir_core::network::{Host, NetworkPolicy, Target};
 
 use crate::error::{Error, Stage};
 
-/// Answers which addresses a name has. Never asked for an address, for `localhost`, or for a name whose addresses the
-/// settings fix.
+/// Resolves names. Never called for an address, for `localhost`, or for a name whose addresses are fixed in the
+/// settings.
 pub trait Resolver: Send + Sync {
-    /// All addresses of `name`, which is in lower-case ASCII without a dot at its end.
+    /// Returns all addresses of `name`, which is in lower-case ASCII without a trailing dot.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// The system's own: hosts file, search domains and DNS, as every other program gets them.
+/// The system's resolver: hosts file, search domains and DNS, as for every other program.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct System;
 
@@ -29,15 +29,15 @@ impl Resolver for System {
     }
 }
 
-/// The addresses to connect to. Every one has been judged: a single bad one among them refuses the name, for an
-/// attacker's server may give both and count on a second try.
+/// Resolves and checks the addresses to connect to. A single refused address refuses the name: a server of an attacker
+/// may return both kinds and count on a second attempt.
 pub(crate) async fn addresses(
     resolver: &dyn Resolver,
     policy: &NetworkPolicy,
     target: &Target,
     limit: Duration,
 ) -> Result<Vec<SocketAddr>, Error> {
-    // A server of the session is not one of this machine, whatever its address is here.
+    // A server of the session is not a server of this machine, whatever its address here.
     if policy.serves(target) {
         return Err(Error::Refused {
             origin: target.origin().to_string(),
@@ -54,7 +54,7 @@ pub(crate) async fn addresses(
             .judge_address(target, *address)
             .map_err(Error::BlockedAddress)?;
     }
-    // One that wraps an IPv4 address is reached as that.
+    // An address that wraps an IPv4 address connects to that one.
     let port = target.port();
     let sockets = found
         .iter()

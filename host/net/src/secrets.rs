@@ -1,16 +1,17 @@
-//! Where a placeholder becomes the secret that it stands for: after every judgement, just before the wire.
+//! Replacement of placeholders by secrets: after every check, just before the request is sent.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use mimir_core::network::Origin;
 
-/// Knows the secrets, and in which header of which host each may stand.
+/// Provides the secrets, and the header and host for which each is declared.
 pub trait Swap: Send + Sync {
-    /// The value to send in place of `value`, if this header to this origin is one that a secret is declared for and
-    /// `value` holds its placeholder. Whether a secret may go in the clear is to be judged here too: by the origin.
+    /// Returns the value to send in place of `value` if a secret is declared for this header to this origin and
+    /// `value` contains its placeholder. The implementation also decides, by the origin, if a secret may be sent
+    /// unencrypted.
     fn swap(&self, origin: &Origin, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue>;
 }
 
-/// What was swapped in for one hop.
+/// The secrets inserted for one hop.
 #[derive(Default)]
 pub(crate) struct Swapped {
     /// The headers that carry a secret now.
@@ -18,11 +19,11 @@ pub(crate) struct Swapped {
     values: Vec<HeaderValue>,
 }
 
-/// A shorter word of a header is no secret that could be told from chance: `Bearer` is one.
+/// Minimum length of a word of a header to count as a secret: shorter words, such as `Bearer`, occur by chance.
 const SECRET_SHORTEST: usize = 8;
 
 impl Swapped {
-    /// Puts the secrets in.
+    /// Inserts the secrets.
     pub(crate) fn into_headers(swap: &dyn Swap, origin: &Origin, headers: &mut HeaderMap) -> Self {
         let mut swapped = Self::default();
         for (name, value) in headers.iter_mut() {
@@ -36,7 +37,7 @@ impl Swapped {
         swapped
     }
 
-    /// Whether a text that the server has sent holds one of the secrets, as it is or percent-encoded.
+    /// Returns true if a text sent by the server contains one of the secrets, plain or percent-encoded.
     pub(crate) fn shows_in(&self, text: &str) -> bool {
         if self.values.is_empty() {
             return false;

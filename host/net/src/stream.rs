@@ -1,4 +1,4 @@
-//! A connection as hyper reads and writes it, in the clear or over TLS.
+//! A connection as hyper reads and writes it, with or without TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use tokio_rustls::client::TlsStream;
 
 /// A connection to a checked address.
 pub(crate) enum Stream {
-    /// In the clear.
+    /// Unencrypted.
     Plain(TokioIo<TcpStream>),
     /// Over TLS.
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),
 }
 
-/// The protocol that both sides speak over TLS if they can.
+/// The protocol used over TLS if both sides support it.
 pub(crate) const H2: &[u8] = b"h2";
 
 impl Connection for Stream {
@@ -35,7 +35,7 @@ impl Connection for Stream {
     }
 }
 
-/// The same call of whichever it is.
+/// Calls the same method on either variant.
 macro_rules! either {
     ($this:expr, $stream:ident => $call:expr) => {
         match $this.get_mut() {

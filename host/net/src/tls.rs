@@ -1,8 +1,8 @@
-//! TLS: whom to trust, and how a certificate's faults are told apart.
+//! TLS: trusted roots, and classification of certificate errors.
 //!
-//! The roots are the platform's, read as certificates and judged by rustls itself. The platform's own verifier is not
-//! asked: on Windows and macOS it fetches missing certificates from addresses that stand in the certificate, past every
-//! rule of this crate.
+//! The roots are those of the platform, read as certificates and evaluated by rustls. The platform's own verifier is
+//! not used: on Windows and macOS it fetches missing certificates from addresses given in the certificate, bypassing
+//! every rule of this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,12 @@ use crate::stream::H2;
 /// Characters of a line of PEM (RFC 7468 section 2).
 const PEM_LINE: usize = 64;
 
-/// Whom to trust. Read once and shared; each client has sessions of its own.
+/// Trusted root certificates. Read once and shared; each client has its own sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Roots {
     extra: Vec<CertificateDer<'static>>,
-    /// Why there are none: said when a certificate is to be judged, since what is in the clear needs none.
+    /// The reason why there are no roots: reported only when a certificate is checked, since unencrypted connections
+    /// need none.
     fault: Option<Error>,
 }
 
@@ -38,19 +39,19 @@ pub struct Roots {
 static PLATFORM: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
-        tracing::warn!(%error, "a root certificate of the platform cannot be read");
+        tracing::warn!(%error, "cannot read a root certificate of the platform");
     }
     found.certs
 });
 
 impl Roots {
-    /// The same of files as `network.extraRoots` has them: by their paths from `folder`.
+    /// Reads files as listed in `network.extraRoots`, with paths relative to `folder`.
     pub fn below(folder: &Path, files: &[String]) -> Result<Self, Error> {
         let files: Vec<PathBuf> = files.iter().map(|file| folder.join(file)).collect();
         Self::with_extra(&files)
     }
 
-    /// The platform's roots and those of these PEM files.
+    /// Returns the platform's roots and those of these PEM files.
     pub fn with_extra(files: &[PathBuf]) -> Result<Self, Error> {
         let mut extra = Vec::new();
         for file in files {
@@ -61,19 +62,19 @@ impl Roots {
             let before = extra.len();
             let read = CertificateDer::pem_file_iter(file);
             for certificate in read.map_err(|e| fault(format!("cannot be read: {e}")))? {
-                let certificate = certificate.map_err(|e| fault(format!("is no PEM: {e}")))?;
+                let certificate = certificate.map_err(|e| fault(format!("is not a valid PEM file: {e}")))?;
                 let usable = RootCertStore::empty().add(certificate.clone());
                 usable.map_err(|e| fault(format!("has a certificate that cannot be used: {e}")))?;
                 extra.push(certificate);
             }
             if extra.len() == before {
-                return Err(fault("has no certificate in it".to_owned()));
+                return Err(fault("contains no certificate".to_owned()));
             }
         }
         Ok(Self { extra, fault: None })
     }
 
-    /// None, for this reason. Nothing is reached by TLS, and everything else as ever.
+    /// Returns no roots, for this reason. TLS connections fail; everything else works as usual.
     pub fn broken(fault: Error) -> Self {
         Self {
             extra: Vec::new(),
@@ -81,12 +82,12 @@ impl Roots {
         }
     }
 
-    /// Whether they could not be read.
+    /// Returns true if the roots could not be read.
     pub fn is_broken(&self) -> bool {
         self.fault.is_some()
     }
 
-    /// All of them as text, as programs read a file of certificates.
+    /// Returns all roots as PEM text, the form in which programs read certificate files.
     pub fn pem(&self) -> String {
         let mut text = String::new();
         for certificate in PLATFORM.iter().chain(&self.extra) {
@@ -106,7 +107,7 @@ impl Roots {
 
     fn config(&self) -> Result<ClientConfig, rustls::Error> {
         let mut store = RootCertStore::empty();
-        // Platforms have some that are older than the rules; the others count.
+        // Platforms include some roots that are older than the rules; the others count.
         store.add_parsable_certificates(PLATFORM.iter().cloned());
         store.add_parsable_certificates(self.extra.iter().cloned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -119,7 +120,7 @@ impl Roots {
     }
 }
 
-/// The TLS side of one client: its sessions are nobody else's.
+/// The TLS side of one client, which shares its sessions with no other client.
 pub(crate) struct Tls {
     roots: Roots,
     config: OnceCell<Arc<ClientConfig>>,
@@ -133,7 +134,7 @@ impl Tls {
         }
     }
 
-    /// Agrees on TLS with the host that the URL names, whatever address it has.
+    /// Performs the TLS handshake with the host that the URL names, whatever its address.
     pub(crate) async fn connect(
         &self,
         target: &Target,
@@ -157,14 +158,14 @@ impl Tls {
         let name = match target.host() {
             Host::Ip(address) => ServerName::from(*address),
             Host::Name(name) => ServerName::try_from(name.to_string())
-                .map_err(|_| failed("its name can stand in no certificate".to_owned()))?,
+                .map_err(|_| failed("its name is not valid in a certificate".to_owned()))?,
         };
         let connected = connector.connect(name, stream).await;
         connected.map_err(|error| fault(&host, &error))
     }
 }
 
-/// Tells who a certificate is for, whether it is trusted, and everything else apart.
+/// Classifies a TLS error: wrong name, untrusted certificate, or another failure.
 fn fault(host: &str, error: &io::Error) -> Error {
     let host = host.to_owned();
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
@@ -174,30 +175,30 @@ fn fault(host: &str, error: &io::Error) -> Error {
                 return Error::CertificateName { host };
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "it has expired; check the clock of this machine, else only who runs the server can renew it"
+                "it has expired; check the clock of this machine, or ask the operator of the server to renew it"
             }
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 "it is not valid yet; check the clock of this machine"
             }
             CertificateError::UnknownIssuer => {
-                "nobody whom this machine trusts has signed it; add its authority to `network.extraRoots` if you trust it"
+                "it is not signed by a trusted CA; add the CA to `network.extraRoots` if you trust it"
             }
             CertificateError::BadSignature => {
-                "its signature is not that of its authority; this may be another server"
+                "its signature does not match its CA; this may be another server"
             }
             CertificateError::Revoked => "it was revoked; do not use this server",
             CertificateError::BadEncoding => {
-                "it cannot be read as a certificate; check what listens there"
+                "it is not a valid certificate; check which server listens there"
             }
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-                "it is not meant for servers; only who runs the server can replace it"
+                "it is not issued for servers; ask the operator of the server to replace it"
             }
             CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-                "it is the certificate of an authority, not of a server; only who runs the server can replace it"
+                "it is the certificate of a CA, not of a server; ask the operator of the server to replace it"
             }
             other => {
                 let why =
-                    format!("it is not valid ({other}); only who runs the server can replace it");
+                    format!("it is not valid ({other}); ask the operator of the server to replace it");
                 return Error::Certificate { host, why };
             }
         },

@@ -1,4 +1,4 @@
-//! The body of a request: counted, and sent only as long as the policy lets the request.
+//! Request body: counted, and sent only as long as the policy allows the request.
 
 use std::error::Error as StdError;
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use crate::error::{Error, Stage};
 use crate::hold::Hold;
 
-/// What a body of somebody else's fails with.
+/// The error type of a caller's body.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The body of a request, held to its limit and to the length that its header announces.
+/// The body of a request, limited in size and checked against the length that its header announces.
 pub(crate) struct Upload {
     inner: Source,
     sent: u64,
@@ -51,12 +51,12 @@ impl Upload {
         }
     }
 
-    /// Returns true if it has bytes, or may have some.
+    /// Returns true if it has bytes or may have some.
     pub(crate) fn has_bytes(&self) -> bool {
         !HttpBody::is_end_stream(self) && HttpBody::size_hint(self).exact() != Some(0)
     }
 
-    /// Held to what was let: it ends when that changes, and when its time is over.
+    /// Ties the body to its authorization: it ends when that is revoked, and when its time is over.
     pub(crate) fn held(mut self, hold: Hold) -> Self {
         self.hold = Some(hold);
         self
@@ -73,7 +73,7 @@ impl Upload {
         hold.judge()
     }
 
-    /// Holds the body to the length that a header announces.
+    /// Checks the body against the length that a header announces.
     pub(crate) fn announce(&mut self, length: Option<u64>) -> Result<(), Error> {
         let size = HttpBody::size_hint(self);
         if size.lower() > self.limit {
@@ -95,7 +95,7 @@ impl Upload {
 }
 
 fn mismatch() -> Error {
-    Error::InvalidRequest("its body is not as long as `content-length` says".to_owned())
+    Error::InvalidRequest("the length of its body differs from `content-length`".to_owned())
 }
 
 impl HttpBody for Upload {
@@ -144,7 +144,7 @@ impl HttpBody for Upload {
     fn is_end_stream(&self) -> bool {
         match &self.inner {
             Source::Full(bytes) => bytes.is_none(),
-            // With an announced length the end is looked at, too.
+            // With an announced length, the end is checked as well.
             Source::Stream(body) => self.announced.is_none() && body.is_end_stream(),
         }
     }

@@ -1,11 +1,11 @@
-//! URLs as hyper takes them.
+//! URLs in hyper's form.
 
 use http::Uri;
 use mimir_core::network::Target;
 
 use crate::error::Error;
 
-/// The URL that a text means, for a request: read as [`Target::parse`] reads it, and as strictly.
+/// Parses the URL of a request as strictly as [`Target::parse`] does.
 ///
 /// ```
 /// assert_eq!(mimir_net::uri("HTTPS://BÜCHER.example/a%20b")?, "https://xn--bcher-kva.example/a%20b");
@@ -16,7 +16,7 @@ pub fn uri(text: &str) -> Result<Uri, Error> {
     wire(&Target::parse(text)?)
 }
 
-/// The URL as hyper sends it. What a URL may hold and a request line may not is percent-encoded.
+/// Converts a URL for hyper. Percent-encodes the characters that a URL may contain and a request line may not.
 pub(crate) fn wire(target: &Target) -> Result<Uri, Error> {
     let text = target.url().as_str();
     if let Ok(uri) = Uri::try_from(text) {

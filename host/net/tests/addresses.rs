@@ -1,13 +1,13 @@
-//! Which addresses a connection is made to: by every spelling in a URL, and by every answer of a resolver.
+//! Addresses that may be connected to: by every spelling in a URL, and by every answer of a resolver.
 
 use mimir_core::Code;
 use mimir_net::Limits;
 
 use crate::kit::{Names, Site, answer, client, client_of, fetch, kind, lax, listed};
 
-/// Every spelling of loopback with a port that somebody listens on: nothing arrives there.
+/// Every spelling of loopback, with a port on which a server listens: nothing arrives there.
 #[tokio::test]
-async fn no_spelling_of_loopback_gets_through() {
+async fn loopback_is_refused_in_every_spelling() {
     let site = Site::says(|_| answer("200 OK", "", "inside")).await;
     let client = client(listed(&["*.example", "example.com"]));
     for host in [
@@ -56,7 +56,7 @@ async fn no_spelling_of_loopback_gets_through() {
 }
 
 #[tokio::test]
-async fn no_spelling_of_metadata_gets_through_even_where_private_addresses_do() {
+async fn metadata_is_refused_even_if_private_addresses_are_allowed() {
     let client = client(lax());
     for host in [
         "169.254.169.254",
@@ -92,9 +92,9 @@ async fn no_spelling_of_metadata_gets_through_even_where_private_addresses_do() 
     }
 }
 
-/// A name is looked up once per connection, and the answer that was judged is the one that is connected to.
+/// A name is looked up once per connection, and the connection goes to the address that was checked.
 #[tokio::test]
-async fn an_answer_that_changes_is_judged_anew_and_never_asked_for_twice() {
+async fn lookup_happens_once_and_its_answer_is_checked() {
     let site = Site::says(|_| answer("200 OK", "connection: close\r\n", "hello")).await;
     let names = Names::of(&[("rebind.example", "127.0.0.1;169.254.169.254")]);
     let client = client_of(lax(), &names, Limits::default());
@@ -107,11 +107,11 @@ async fn an_answer_that_changes_is_judged_anew_and_never_asked_for_twice() {
 }
 
 #[tokio::test]
-async fn one_bad_address_among_good_ones_refuses_the_name() {
+async fn name_with_one_refused_address_is_refused() {
     let site = Site::says(|_| answer("200 OK", "", "inside")).await;
     let port = site.address.port();
     for (answer, bad) in [
-        // What a name leads to through a CNAME comes back as plain addresses.
+        // The target of a CNAME comes back as plain addresses.
         ("127.0.0.1", "127.0.0.1"),
         ("10.0.0.1", "10.0.0.1"),
         ("93.184.215.14 127.0.0.1", "127.0.0.1"),
@@ -126,7 +126,7 @@ async fn one_bad_address_among_good_ones_refuses_the_name() {
         ("93.184.215.14 224.0.0.1", "224.0.0.1"),
     ] {
         let names = Names::of(&[("app.example", answer)]);
-        // Listed, and with the range on the list too: that is about addresses in URLs.
+        // The range is on the list, too, but that entry is about addresses in URLs.
         let client = client_of(
             listed(&["app.example", "127.0.0.0/8", "10.0.0.0/8"]),
             &names,
@@ -146,7 +146,7 @@ async fn one_bad_address_among_good_ones_refuses_the_name() {
 }
 
 #[tokio::test]
-async fn localhost_and_addresses_are_reached_where_they_are_named() {
+async fn localhost_and_addresses_are_reached_if_listed() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let names = Names::none();
     let port = site.address.port();
@@ -173,7 +173,7 @@ async fn localhost_and_addresses_are_reached_where_they_are_named() {
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_says_so() {
+async fn name_without_an_address_is_reported() {
     let client = client_of(
         listed(&["*.example"]),
         &Names::of(&[("empty.example", "")]),

@@ -1,4 +1,4 @@
-//! Exchanges that go well, and those that the network breaks.
+//! Exchanges that succeed, and exchanges that the network breaks.
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -22,7 +22,7 @@ fn trailer(name: &'static str, value: &'static str) -> HeaderMap {
     )])
 }
 
-/// Sends the parts of the request back, one by one as they come, with a trailer of its own.
+/// Sends the chunks of the request back one by one as they arrive, with its own trailer.
 async fn echo(request: Request<hyper::body::Incoming>) -> crate::kit::Answer {
     let version = match request.version() {
         Version::HTTP_2 => "2",
@@ -43,9 +43,9 @@ async fn echo(request: Request<hyper::body::Incoming>) -> crate::kit::Answer {
     answer
 }
 
-/// Both ways at once: the first part is back before the second is sent.
+/// Both directions at once: the first chunk is back before the second is sent.
 #[tokio::test]
-async fn bodies_stream_both_ways_with_trailers_by_both_protocols() {
+async fn bodies_stream_both_ways_with_trailers_over_both_protocols() {
     let authority = Authority::new();
     for (protocols, version) in [
         (&["h2", "http/1.1"][..], "2"),
@@ -90,7 +90,7 @@ async fn bodies_stream_both_ways_with_trailers_by_both_protocols() {
 }
 
 #[tokio::test]
-async fn trailers_of_a_request_arrive() {
+async fn request_trailers_arrive() {
     let site = Site::http(|request| async move {
         let whole = request.into_body().collect().await.unwrap();
         let arrived = whole
@@ -115,9 +115,9 @@ async fn trailers_of_a_request_arrive() {
     );
 }
 
-/// Requests of one client share one connection by HTTP/2, and one after the other by HTTP/1.1.
+/// Requests of one client share one connection over HTTP/2, and reuse one in turn over HTTP/1.1.
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     let authority = Authority::new();
     for protocols in [&["h2"][..], &["http/1.1"]] {
         let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
@@ -139,7 +139,7 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_unpacked_and_its_headers_are_as_they_came() {
+async fn fetch_decompresses_the_body_and_keeps_headers() {
     let site = Site::says(|head| {
         assert!(
             head.contains("accept-encoding: gzip, deflate, br, zstd"),
@@ -158,11 +158,11 @@ async fn a_whole_answer_is_unpacked_and_its_headers_are_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_port_where_nobody_listens_refuses() {
+async fn connection_to_an_unused_port_is_refused() {
     let site = Site::says(|_| String::new()).await;
     let (url, address) = (site.url("/path?token=hidden"), site.address);
     drop(site);
-    // The task that accepts goes away when the runtime gets to it.
+    // The accepting task ends only when the runtime gets to it.
     while tokio::net::TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -175,9 +175,9 @@ async fn a_port_where_nobody_listens_refuses() {
     assert!(!error.to_string().contains("hidden"), "{error}");
 }
 
-/// A machine without a network: what its resolver and its routes say.
+/// A machine without a network, simulated by its resolver and its routes.
 #[tokio::test]
-async fn no_network_says_so() {
+async fn missing_network_is_reported() {
     let names = Names::none();
     let error = fetch(
         &client_of(lax(), &names, Limits::default()),
@@ -195,7 +195,7 @@ async fn no_network_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_says_so() {
+async fn response_that_is_not_http_is_reported() {
     for said in [
         "",
         "SSH-2.0-OpenSSH_9.9\r\n",
@@ -217,9 +217,9 @@ async fn what_is_no_http_says_so() {
     }
 }
 
-/// Two lengths, or a length and chunks: two readers would see two answers.
+/// Two lengths, or a length and chunks: two readers would read two different responses.
 #[tokio::test]
-async fn an_answer_of_two_lengths_is_not_read() {
+async fn response_with_two_lengths_is_refused() {
     let said = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
     let site = Site::says(move |_| said.to_owned()).await;
     assert_eq!(
@@ -231,8 +231,8 @@ async fn an_answer_of_two_lengths_is_not_read() {
     );
 }
 
-/// Variables of the environment name a proxy, and nobody asks it. In a process of its own, since a variable is
-/// everybody's.
+/// Environment variables name a proxy, and it is not used. Runs in a process of its own, since the environment is
+/// global.
 #[test]
 fn proxies_of_the_environment_are_ignored() {
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -257,7 +257,7 @@ fn proxies_of_the_environment_are_ignored() {
         output.status.success() && text.contains("1 passed"),
         "{text}"
     );
-    assert!(proxy.accept().is_err(), "somebody asked the proxy");
+    assert!(proxy.accept().is_err(), "the proxy was used");
 }
 
 #[tokio::test]

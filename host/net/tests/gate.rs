@@ -1,4 +1,4 @@
-//! The port to the effect gate: asked for every hop, with what is really sent, before a name is looked up.
+//! The interface to the effect gate: called for every hop, with the request as sent, before a name is looked up.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use mimir_net::{Ask, Authorize, Error, Limits, Permit};
 
 use crate::kit::{Names, Site, answer, client, client_of, fetch, fixed, get, kind, lax, listed};
 
-/// Keeps what it is asked and answers what the test likes.
+/// Records the requests it is asked about, and answers as the test defines.
 struct Gate {
     asked: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
@@ -64,9 +64,9 @@ impl Authorize for Gate {
     }
 }
 
-/// What is refused is the hop that it happened at, and not the request that led there.
+/// A refusal names the hop where it happened, and not the request that led there.
 #[tokio::test]
-async fn a_refused_hop_is_told_as_what_it_is() {
+async fn refused_hop_is_reported_as_itself() {
     for (location, kind) in [
         ("http://else.test/x", "blocked"),
         ("http://in.private.example/x", "blocked-address"),
@@ -87,7 +87,7 @@ async fn a_refused_hop_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn every_hop_is_asked_about_as_it_is() {
+async fn every_hop_is_authorized_as_sent() {
     let site = Site::says(|head| match head.starts_with("POST /form ") {
         true => answer("303 See Other", "location: /done?id=1\r\n", ""),
         false => answer("200 OK", "", "done"),
@@ -111,7 +111,7 @@ async fn every_hop_is_asked_about_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_no_is_the_callers_error_and_nothing_is_looked_up() {
+async fn refusal_reaches_the_caller_without_a_lookup() {
     let names = Names::of(&[("app.example", "127.0.0.1")]);
     let refuse = |ask: &Ask<'_>| {
         Err(ToolError::new(
@@ -132,9 +132,10 @@ async fn a_no_is_the_callers_error_and_nothing_is_looked_up() {
     assert_eq!(names.asked(), [""; 0]);
 }
 
-/// A person may let what is on no list. What the policy refuses is not even asked about, and no yes opens addresses.
+/// An approval may allow a target that is not on a list. The authorizer is not called for a request that the policy
+/// blocks, and no approval opens addresses.
 #[tokio::test]
-async fn a_yes_goes_as_far_as_the_policy_lets_it() {
+async fn approval_is_limited_by_the_policy() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let names = Names::of(&[
         ("app.example", "127.0.0.1"),
@@ -161,7 +162,7 @@ async fn a_yes_goes_as_far_as_the_policy_lets_it() {
         assert_eq!(
             gate.asked.lock().unwrap().len(),
             1,
-            "nobody is asked what cannot be"
+            "a blocked request is not passed to the authorizer"
         );
     }
     rules.block_private = true;
@@ -172,7 +173,7 @@ async fn a_yes_goes_as_far_as_the_policy_lets_it() {
 }
 
 #[tokio::test]
-async fn the_clock_stands_still_while_somebody_thinks() {
+async fn clock_is_paused_during_an_approval() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let limits = Limits {
         whole: Duration::from_millis(250),

@@ -1,4 +1,4 @@
-//! Every key of `network` in the settings at work: what the key alone changes about a request.
+//! Every key of `network` in the settings, and the effect of that key alone on a request.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Authority, Names, Site, answer, guarded, kind, text};
 
-/// A client as the settings say, for a tool if it is named.
+/// Returns a client for these settings, for a tool if one is named.
 fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> Client {
     let guard = Arc::new(Guard::new(config.network(tool)));
     let settings = tool.map_or_else(|| config.network.clone(), |name| config.tool_network(name));
@@ -22,7 +22,7 @@ fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> Client {
     )
 }
 
-/// What a request comes to with the block, and with the key in it changed: for all tools and for one.
+/// Checks the result of a request with the block, and with the key in it changed: for all tools and for one.
 async fn shows(
     base: Value,
     key: &str,
@@ -58,7 +58,7 @@ async fn shows(
 }
 
 #[tokio::test]
-async fn mode_says_whether_there_is_a_network() {
+async fn mode_switches_the_network() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let base = json!({"allowedHosts": ["127.0.0.1"]});
     shows(
@@ -90,7 +90,7 @@ async fn allowed_hosts_are_reached() {
 }
 
 #[tokio::test]
-async fn blocked_ports_are_not() {
+async fn blocked_ports_are_refused() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let base = json!({"allowedHosts": ["127.0.0.1"]});
     let ports = json!([site.address.port()]);
@@ -107,7 +107,7 @@ async fn blocked_ports_are_not() {
 }
 
 #[tokio::test]
-async fn private_addresses_are_reached_by_names_where_that_is_set() {
+async fn private_addresses_are_reached_by_names_if_allowed() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let names = Names::of(&[("app.example", "127.0.0.1")]);
     let url = site.named("http://app.example", "/");
@@ -124,9 +124,9 @@ async fn private_addresses_are_reached_by_names_where_that_is_set() {
     .await;
 }
 
-/// What hands out credentials is not there to be reached: without the key it is refused, and with it looked for.
+/// Metadata services hand out credentials: refused without the key, and looked up with it.
 #[tokio::test]
-async fn metadata_is_looked_for_where_that_is_set() {
+async fn metadata_is_looked_up_if_allowed() {
     let base = json!({"mode": "any", "blockPrivateIPs": false});
     let url = "http://metadata.google.internal/";
     shows(
@@ -142,7 +142,7 @@ async fn metadata_is_looked_for_where_that_is_set() {
 }
 
 #[tokio::test]
-async fn hosts_have_the_addresses_that_are_set() {
+async fn hosts_have_the_configured_addresses() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let url = site.named("http://app.example", "/");
     let base = json!({"allowedHosts": ["*.example"]});

@@ -1,4 +1,4 @@
-//! Servers that never stop, and what stops them.
+//! Servers that never stop, and the limits that stop them.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::kit::{Names, Site, answer, client, client_of, fetch, get, lax};
 
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Longer than any of these tests waits, far shorter than what would be waited without the limit.
+/// Longer than any of these tests waits, and far shorter than a wait without the limit.
 const SOON: Duration = Duration::from_secs(5);
 
 fn within(limits: Limits) -> Client {
@@ -31,7 +31,7 @@ fn failed(fetched: Result<Fetched, Error>) -> (&'static str, Code) {
     (error.kind(), error.code())
 }
 
-/// A server that says `begin` and then `again` for ever, with a rest in between.
+/// Starts a server that sends `begin` and then `again` for ever, with a pause in between.
 async fn endless(begin: &'static [u8], again: &'static [u8], rest: Duration) -> Site {
     Site::of(move |mut stream: TcpStream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
@@ -48,7 +48,7 @@ async fn endless(begin: &'static [u8], again: &'static [u8], rest: Duration) -> 
 }
 
 #[tokio::test]
-async fn a_body_that_drips_ends_with_the_whole_time() {
+async fn body_that_drips_ends_with_the_total_time() {
     let begin = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
     let site = endless(begin, b"x", Duration::from_millis(20)).await;
     let started = Instant::now();
@@ -64,7 +64,7 @@ async fn a_body_that_drips_ends_with_the_whole_time() {
 }
 
 #[tokio::test]
-async fn a_body_that_stands_still_ends_sooner() {
+async fn body_that_stalls_ends_sooner() {
     let begin = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx";
     let site = endless(begin, b"", Duration::from_secs(60)).await;
     let limits = Limits {
@@ -80,7 +80,7 @@ async fn a_body_that_stands_still_ends_sooner() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_left() {
+async fn headers_that_never_end_time_out() {
     let silent = endless(b"", b"", Duration::from_secs(60)).await;
     let drip = endless(b"HTTP/1.1 200 OK\r\nx: ", b"y", Duration::from_millis(20)).await;
     let interim = endless(
@@ -105,7 +105,7 @@ async fn a_server_that_never_answers_is_left() {
 }
 
 #[tokio::test]
-async fn headers_end() {
+async fn headers_are_limited() {
     let large = endless(
         b"HTTP/1.1 200 OK\r\n",
         b"x-more: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n",
@@ -123,7 +123,7 @@ async fn headers_end() {
             "{error}"
         );
     }
-    // Not many bytes, and too many all the same.
+    // Few bytes, but too many headers.
     let site = Site::says(|_| answer("200 OK", &"a: b\r\n".repeat(200), "")).await;
     let error = fetch(&within(Limits::default()), &site.url("/"))
         .await
@@ -132,12 +132,12 @@ async fn headers_end() {
 }
 
 #[tokio::test]
-async fn bodies_end() {
+async fn bodies_are_limited() {
     let limits = Limits {
         body_bytes: 100_000,
         ..Limits::default()
     };
-    // One that says so, one that says another length, one that says none.
+    // One announces its length, one announces another length, one announces none.
     let honest = Site::says(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
     let chunked = endless(
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -151,7 +151,7 @@ async fn bodies_end() {
             failed(fetch(&within(limits), &site.url("/")).await),
             ("too-large", Code::LimitExceeded)
         );
-        // The same as it streams.
+        // A streamed body has the same limit.
         let mut body = within(limits)
             .send(get(&site.url("/")).map(Full::new))
             .await
@@ -179,7 +179,7 @@ async fn bodies_end() {
     );
 }
 
-/// A small head may have too many lines: the sentence names both bounds.
+/// A small head may have too many lines: the message names both limits.
 #[tokio::test]
 async fn headers_are_counted() {
     for (count, kind) in [(99, ""), (150, "too-large")] {
@@ -199,9 +199,9 @@ async fn headers_are_counted() {
     }
 }
 
-/// What is neither head nor body: hyper's words for it are looked for, and these are they.
+/// Data that is neither head nor body: the code matches hyper's error texts, and this test triggers them.
 #[tokio::test]
-async fn trailers_and_extensions_end() {
+async fn trailers_and_chunk_extensions_are_limited() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     let trailers = [HEAD, "1\r\nx\r\n0\r\n"].concat().leak().as_bytes();
     let extension = [HEAD, "1;a="].concat().leak().as_bytes();
@@ -220,7 +220,7 @@ async fn trailers_and_extensions_end() {
 }
 
 #[tokio::test]
-async fn a_gzip_bomb_does_not_go_off() {
+async fn gzip_bomb_is_refused() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     packed.write_all(&vec![0; 64 << 20]).unwrap();
     let packed = packed.finish().unwrap();
@@ -246,7 +246,7 @@ async fn a_gzip_bomb_does_not_go_off() {
 }
 
 #[tokio::test]
-async fn an_upload_ends() {
+async fn uploads_are_limited() {
     let site = Site::http(|request| async move {
         let _ = request.into_body().collect().await;
         crate::kit::text("read")
@@ -263,7 +263,7 @@ async fn an_upload_ends() {
         failed(client.fetch(whole).await),
         ("too-large", Code::LimitExceeded)
     );
-    // As a stream whose length nobody knows.
+    // As a stream of unknown length.
     let parts = futures::stream::repeat_with(|| {
         Ok::<_, Error>(http_body::Frame::data(Bytes::from_static(&[0; 100])))
     });
@@ -277,9 +277,9 @@ async fn an_upload_ends() {
     assert_eq!(client.fetch(fits).await.unwrap().body, "read");
 }
 
-/// A guest that opens requests and never reads their answers.
+/// A guest that opens requests and never reads their responses.
 #[tokio::test]
-async fn requests_that_are_open_at_a_time_end() {
+async fn requests_open_at_a_time_are_limited() {
     let site = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
     let client = within(Limits {
         connect: SHORT,
@@ -312,7 +312,7 @@ async fn requests_that_are_open_at_a_time_end() {
 }
 
 #[tokio::test]
-async fn too_many_headers_are_not_even_sent() {
+async fn too_many_request_headers_are_not_sent() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
     let large = "y".repeat(70_000);

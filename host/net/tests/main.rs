@@ -1,5 +1,5 @@
-//! What the crate promises, against real servers on loopback: one test for each attack and each kind of bad input.
-//! Nothing outside loopback is contacted; a resolver of the tests answers for every name.
+//! Tests against real servers on loopback: one test for each attack and each kind of bad input. Nothing outside
+//! loopback is contacted; a test resolver answers for every name.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 

@@ -1,4 +1,4 @@
-//! Redirects: where they may lead, and what goes along.
+//! Redirects: allowed targets, and the headers and bodies that follow them.
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue};
@@ -14,9 +14,9 @@ fn to(status: &str, location: &str) -> String {
     answer(status, &format!("location: {location}\r\n"), "")
 }
 
-/// Each hop is judged as if it were the first: the server that is allowed leads nowhere else.
+/// Each hop is checked like the first one: an allowed server cannot redirect to a refused one.
 #[tokio::test]
-async fn a_redirect_is_judged_like_a_request() {
+async fn redirect_target_is_checked_like_a_request() {
     let inside = Site::says(|_| answer("200 OK", "", "inside")).await;
     let port = inside.address.port();
     for (location, kind) in [
@@ -56,7 +56,7 @@ async fn a_redirect_is_judged_like_a_request() {
 }
 
 #[tokio::test]
-async fn a_redirect_from_tls_to_the_clear_is_not_followed() {
+async fn redirect_from_https_to_http_is_not_followed() {
     let authority = Authority::new();
     let clear = Site::says(|_| answer("200 OK", "", "in the clear")).await;
     let location = clear.named("http://safe.example", "/");
@@ -94,7 +94,7 @@ async fn a_redirect_from_tls_to_the_clear_is_not_followed() {
 }
 
 #[tokio::test]
-async fn redirects_end() {
+async fn redirects_are_limited() {
     let site = Site::says(|head| {
         let here: usize = head[5..].split(' ').next().unwrap().parse().unwrap();
         match here {
@@ -125,9 +125,9 @@ async fn redirects_end() {
     );
 }
 
-/// As the Fetch Standard rewrites methods.
+/// Methods change as the Fetch Standard prescribes.
 #[tokio::test]
-async fn the_method_and_the_body_go_along_where_they_should() {
+async fn redirect_keeps_method_and_body_as_the_fetch_standard_says() {
     for (status, method, after) in [
         ("301 x", "POST", "GET"),
         ("302 x", "POST", "GET"),
@@ -153,7 +153,7 @@ async fn the_method_and_the_body_go_along_where_they_should() {
         if *request.method() == Method::HEAD {
             *request.body_mut() = Bytes::new();
         }
-        // Answers to HEAD have no body here, so the next request finds its own.
+        // Responses to HEAD have no body here, so the next request finds its own.
         client(lax()).fetch(request).await.unwrap();
         let last = site.heads().pop().unwrap();
         assert!(
@@ -170,7 +170,7 @@ async fn the_method_and_the_body_go_along_where_they_should() {
     }
 }
 
-/// Under which names services take keys; no list of them is whole.
+/// Header names under which services take keys; no list of them is complete.
 const NAMES: [&str; 6] = [
     "x-api-key",
     "private-token",
@@ -181,7 +181,7 @@ const NAMES: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn credentials_stay_with_their_origin() {
+async fn redirect_keeps_credentials_at_their_origin() {
     let other = Site::says(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
     let site = Site::says(move |head| match head.starts_with("GET /away ") {
@@ -221,7 +221,7 @@ async fn credentials_stay_with_their_origin() {
 }
 
 #[tokio::test]
-async fn a_status_is_an_answer() {
+async fn redirect_free_status_is_a_response() {
     for status in [
         "404 Not Found",
         "500 Oops",

@@ -1,4 +1,4 @@
-//! What a request may be: its URL, port, method and headers.
+//! Validation of requests: URL, port, method and headers.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -8,7 +8,7 @@ use mimir_net::{Limits, headers};
 use crate::kit::{Names, Site, answer, client, client_of, fetch, get, kind, lax, listed};
 
 #[tokio::test]
-async fn what_is_no_url_has_a_code_of_its_own() {
+async fn invalid_url_has_its_own_kind() {
     let client = client(lax());
     for (url, kind) in [
         ("ftp://example.com/", "unsupported-scheme"),
@@ -33,7 +33,7 @@ async fn what_is_no_url_has_a_code_of_its_own() {
 }
 
 #[tokio::test]
-async fn tricks_with_hosts_do_not_get_past_the_list() {
+async fn host_tricks_do_not_bypass_the_list() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let client = client(listed(&["safe.example"]));
     let port = site.address.port();
@@ -57,7 +57,7 @@ async fn tricks_with_hosts_do_not_get_past_the_list() {
 }
 
 #[tokio::test]
-async fn case_and_the_dot_at_the_end_make_no_other_host() {
+async fn host_ignores_case_and_trailing_dot() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let names = Names::of(&[
         ("safe.example", "127.0.0.1"),
@@ -80,7 +80,7 @@ async fn case_and_the_dot_at_the_end_make_no_other_host() {
         hosts,
         [safe.clone(), safe, format!("xn--bcher-kva.example:{port}")]
     );
-    // All but the last have one connection.
+    // All but the last share one connection.
     assert_eq!(site.connections(), 2);
 }
 
@@ -92,7 +92,7 @@ fn line(head: &str, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn ports_of_other_protocols_are_not_spoken_to() {
+async fn ports_of_other_protocols_are_refused() {
     let names = Names::of(&[("mail.example", "127.0.0.1")]);
     let client = client_of(lax(), &names, Limits::default());
     for port in [22, 23, 25, 465, 587, 3389, 6379, 11211] {
@@ -108,12 +108,12 @@ async fn ports_of_other_protocols_are_not_spoken_to() {
     assert_eq!(
         names.asked(),
         [""; 0],
-        "nothing is looked up for what is refused"
+        "a refused request causes no lookup"
     );
 }
 
 #[tokio::test]
-async fn a_header_cannot_break_out_of_its_line() {
+async fn header_cannot_break_out_of_its_line() {
     for (name, value) in [
         ("x", "a\r\nHost: evil.example"),
         ("x", "a\nb"),
@@ -138,7 +138,7 @@ async fn a_header_cannot_break_out_of_its_line() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_the_connection_is_not_the_callers() {
+async fn headers_of_the_connection_are_refused() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let client = client(lax());
     for (name, value) in [
@@ -168,7 +168,7 @@ async fn what_belongs_to_the_connection_is_not_the_callers() {
 }
 
 #[tokio::test]
-async fn a_body_is_as_long_as_its_header_says() {
+async fn body_must_match_its_announced_length() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let client = client(lax());
     for (lengths, fits) in [
@@ -196,7 +196,7 @@ async fn a_body_is_as_long_as_its_header_says() {
 }
 
 #[tokio::test]
-async fn tunnels_and_echoes_are_no_requests() {
+async fn methods_for_tunnels_and_echoes_are_refused() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let client = client(lax());
     for method in ["CONNECT", "TRACE", "TRACK"] {
@@ -210,9 +210,9 @@ async fn tunnels_and_echoes_are_no_requests() {
     assert_eq!(site.connections(), 0);
 }
 
-/// All that a URL may hold arrives, and nothing of it as anything else.
+/// All characters that a URL may contain arrive encoded, and with their meaning unchanged.
 #[tokio::test]
-async fn odd_characters_of_a_url_arrive_encoded() {
+async fn url_with_odd_characters_arrives_encoded() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let client = client(lax());
     fetch(&client, &site.url("/a%20b{c}|d^e`f\"?g=<h>&i='j'`#k"))

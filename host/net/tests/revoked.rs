@@ -1,4 +1,4 @@
-//! A policy that changes: what was opened under the old one is of no more use.
+//! Policy changes: connections and transfers opened under the old policy are ended.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn under(rules: Rules) -> (Arc<Guard>, Client) {
 }
 
 #[tokio::test]
-async fn a_second_request_after_the_grant_was_taken_back() {
+async fn revoked_grant_refuses_the_next_request() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
     let url = site.named("http://app.example", "/");
@@ -36,9 +36,9 @@ async fn a_second_request_after_the_grant_was_taken_back() {
     assert_eq!(site.heads().len(), 1);
 }
 
-/// The host is still allowed, and its address no longer is: the connection that is there does not serve.
+/// The host is still allowed, but its address no longer is: the open connection is not used.
 #[tokio::test]
-async fn a_kept_connection_is_as_good_as_the_policy_that_made_it() {
+async fn revoked_address_closes_a_pooled_connection() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
     let allowed = fixed(listed(&["app.example"]), "app.example");
     let (guard, client) = under(allowed.clone());
@@ -56,7 +56,7 @@ async fn a_kept_connection_is_as_good_as_the_policy_that_made_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_still_coming_in_ends() {
+async fn revoked_host_ends_a_response_in_transfer() {
     let (tell, told) = tokio::sync::mpsc::channel::<()>(1);
     let told = Arc::new(tokio::sync::Mutex::new(told));
     let site = Site::of(move |mut stream| {
@@ -91,7 +91,7 @@ async fn an_answer_that_is_still_coming_in_ends() {
     }
 }
 
-/// Two tools with the same rights still have nothing of each other.
+/// Two tools with the same permissions still share no connection.
 #[tokio::test]
 async fn clients_do_not_share_connections() {
     let site = Site::says(|_| answer("200 OK", "", "hello")).await;
@@ -106,9 +106,9 @@ async fn clients_do_not_share_connections() {
     assert_eq!(site.connections(), 2);
 }
 
-/// It was let, and then waited for its turn.
+/// The request was authorized and then waited for its turn.
 #[tokio::test]
-async fn a_request_that_waits_is_judged_again_before_it_goes() {
+async fn revoked_host_refuses_a_waiting_request() {
     let site = Site::of(|mut stream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
@@ -132,9 +132,9 @@ async fn a_request_that_waits_is_judged_again_before_it_goes() {
     assert_eq!(site.connections(), Limits::CONCURRENT);
 }
 
-/// The head of the answer may be there before the body of the request is sent.
+/// The head of the response may arrive before the body of the request is sent.
 #[tokio::test]
-async fn an_upload_ends_with_what_let_it_and_with_its_time() {
+async fn revoked_host_or_deadline_ends_an_upload() {
     let (told, mut tell) = tokio::sync::mpsc::unbounded_channel::<usize>();
     let site = Site::of(move |mut stream| {
         let told = told.clone();
@@ -167,7 +167,7 @@ async fn an_upload_ends_with_what_let_it_and_with_its_time() {
         let piece = || Ok(bytes::Bytes::from_static(b"piece"));
         futures::SinkExt::send(&mut more, piece()).await.unwrap();
         let answer = client.send(request).await.unwrap();
-        // The first may have come with the head of the request.
+        // The first may have arrived with the head of the request.
         futures::SinkExt::send(&mut more, piece()).await.unwrap();
         assert!(tell.recv().await.is_some());
         match late {
@@ -176,7 +176,7 @@ async fn an_upload_ends_with_what_let_it_and_with_its_time() {
         }
         while tell.try_recv().is_ok() {}
         let _ = futures::SinkExt::send(&mut more, piece()).await;
-        // The connection ends, and nothing more has come.
+        // The connection ends, and nothing more has arrived.
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         assert!(tell.try_recv().is_err(), "late: {late}");
         drop(answer);

@@ -1,4 +1,4 @@
-//! Secrets: where a placeholder becomes a value, and that the value is nowhere else.
+//! Secrets: insertion of values for placeholders, and absence of the value everywhere else.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn request(url: &str, header: &str) -> http::Request<bytes::Bytes> {
 }
 
 #[tokio::test]
-async fn the_value_is_only_in_its_header_to_its_host() {
+async fn secret_is_sent_only_in_its_header_to_its_host() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     for (origin, header, swapped) in [
         ("http://a.example", "authorization", true),
@@ -67,7 +67,7 @@ async fn the_value_is_only_in_its_header_to_its_host() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_takes_neither_value_nor_placeholder() {
+async fn redirect_to_another_origin_drops_secret_and_placeholder() {
     let other = Site::says(|_| answer("200 OK", "", "")).await;
     let elsewhere = other.named("http://b.example", "/");
     let site = Site::says(move |head| match head.starts_with("GET /away ") {
@@ -102,9 +102,9 @@ async fn a_redirect_to_another_origin_takes_neither_value_nor_placeholder() {
     );
 }
 
-/// A server that was given the secret and hands it on in a URL, in whatever spelling a URL has for it.
+/// A server that received the secret returns it in a URL, in every spelling that a URL allows.
 #[tokio::test]
-async fn a_redirect_with_the_value_in_its_url_is_not_followed() {
+async fn redirect_with_a_secret_in_its_url_is_not_followed() {
     let other = Site::says(|_| answer("200 OK", "", "")).await;
     for shown in [VALUE, "s3cret%2Fvalue%2B42", "%733cret%2fvalue%2b42"] {
         let location = other.named("http://b.example", &format!("/?k={shown}"));
@@ -127,9 +127,9 @@ async fn a_redirect_with_the_value_in_its_url_is_not_followed() {
     assert_eq!(other.connections(), 0);
 }
 
-/// What fails after the value was put in does not show it, and neither does what is printed of an answer.
+/// Errors after the insertion do not show the value, and neither does the printed response.
 #[tokio::test]
-async fn errors_and_logs_do_not_show_it() {
+async fn secret_is_absent_from_errors_and_logs() {
     let broken = Site::says(|head| format!("NOT HTTP {head}\r\n\r\n")).await;
     let url = broken.named("http://a.example", "/");
     let error = swapping()

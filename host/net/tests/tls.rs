@@ -1,4 +1,4 @@
-//! TLS: whom the client believes.
+//! TLS: certificates that the client accepts.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ async fn site(config: Arc<ServerConfig>) -> Site {
     Site::https(config, |_| async { text("hello") }).await
 }
 
-/// The name of the URL is the name of the certificate, whatever address it has.
+/// The certificate has to match the name of the URL, whatever its address.
 #[tokio::test]
-async fn a_certificate_of_the_right_name_is_believed() {
+async fn certificate_with_the_right_name_is_accepted() {
     let authority = Authority::new();
     let site = site(authority.server(&["safe.example", "127.0.0.1"], &[])).await;
     let client = trusting(authority.roots());
@@ -39,7 +39,7 @@ async fn a_certificate_of_the_right_name_is_believed() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_name_is_not() {
+async fn certificate_with_another_name_is_refused() {
     let authority = Authority::new();
     let site = site(authority.server(&["safe.example"], &[])).await;
     let client = trusting(authority.roots());
@@ -60,7 +60,7 @@ async fn a_certificate_of_another_name_is_not() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_not() {
+async fn certificate_that_is_not_trusted_is_refused() {
     let authority = Authority::new();
     let unknown = site(authority.server(&["safe.example"], &[])).await;
     let expired = authority.server_of(&["safe.example"], &[], |certificate| {
@@ -73,7 +73,7 @@ async fn a_certificate_that_nobody_vouches_for_is_not() {
         (
             unknown,
             Authority::new().roots(),
-            "nobody whom this machine trusts",
+            "not signed by a trusted CA",
             "network.extraRoots",
         ),
         (
@@ -105,7 +105,7 @@ async fn a_certificate_that_nobody_vouches_for_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_says_so() {
+async fn server_without_tls_is_reported() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let client = trusting(Authority::new().roots());
     let silent = Site::of(|stream| async move { drop(stream) }).await;
@@ -129,7 +129,7 @@ async fn a_server_that_speaks_no_tls_says_so() {
 }
 
 #[tokio::test]
-async fn files_of_roots_are_checked_when_they_are_read() {
+async fn root_files_are_checked_when_read() {
     let authority = Authority::new();
     let write = |name: &str, text: &str| {
         let path = authority.folder().join(name);
@@ -142,7 +142,7 @@ async fn files_of_roots_are_checked_when_they_are_read() {
         (authority.folder().join("missing.pem"), "cannot be read"),
         (write("empty.pem", ""), "no certificate"),
         (write("text.pem", "hello"), "no certificate"),
-        (write("broken.pem", &der("!!!!")), "is no PEM"),
+        (write("broken.pem", &der("!!!!")), "is not a valid PEM file"),
         (write("odd.pem", &der("aGVsbG8=")), "cannot be used"),
     ] {
         let error = Roots::with_extra(std::slice::from_ref(&path)).unwrap_err();

@@ -21,6 +21,9 @@ use index::{Index, Stat};
 pub(crate) use link::show_repository;
 use stand_in::Store;
 
+/// The merge of git itself, in place of the driver that a repository names.
+const MERGE: &str = "git merge-file -q --marker-size=%L %A %O %B";
+
 /// Hidden tracked files that git is told of.
 const NAMED_MOST: usize = 50;
 
@@ -59,6 +62,7 @@ pub(crate) fn prepare(spec: &mut Spec, hidden: &[Hidden], repositories: &[String
             .extend(named.map(|path| ("mimir.hidden".into(), (*path).to_owned())));
     }
     exclude(spec, &store, &repositories, hidden, &tracked);
+    hide_content(spec, &store, &repositories, hidden);
     for one in hidden {
         let stand_in = match (one.kind, tracked.found.get(one.path.as_str())) {
             (Kind::File, Some(files)) => files.first().and_then(|(_, stat)| store.file(*stat)),
@@ -89,22 +93,13 @@ fn exclude(
     if repositories.iter().any(own) {
         return;
     }
-    // A command may make a repository of the workspace itself.
-    let roots = repositories.iter().map(|one| one.root.as_str());
-    let roots: BTreeSet<&str> = roots.chain([""]).collect();
     let mut lines = String::new();
-    for root in roots {
+    for root in roots(repositories) {
         for one in hidden.iter().filter(|one| one.kind == Kind::File) {
             let below = one.path.strip_prefix(root);
             let below = below.filter(|_| !tracked.found.contains_key(one.path.as_str()));
             if let Some(path) = below.filter(|path| !path.contains('\n')) {
-                lines.push('/');
-                for letter in path.chars() {
-                    if matches!(letter, '\\' | '*' | '?' | '[' | ' ') {
-                        lines.push('\\');
-                    }
-                    lines.push(letter);
-                }
+                lines.push_str(&pattern(path));
                 lines.push('\n');
             }
         }
@@ -117,6 +112,66 @@ fn exclude(
         });
         spec.git.push(("core.excludesFile".into(), EXCLUDES.into()));
     }
+}
+
+/// The file of attributes that git reads in a sandbox.
+const ATTRIBUTES: &str = "/etc/git-attributes";
+
+/// Has git treat hidden files as binary, also such that were tracked once: `show`, `log -p`, `diff` and `grep` then
+/// name them without their content, which is in the objects of the repository.
+///
+/// This keeps secrets out of output that did not ask for them. It is not a boundary: attributes of the repository and
+/// options such as `--text` go before it. A repository that names such a file of its own is left alone.
+fn hide_content(spec: &mut Spec, store: &Store, repositories: &[Repository], hidden: &[Hidden]) {
+    let own = |one: &Repository| one.config.value("core", "attributesfile").is_some();
+    if repositories.iter().any(own) {
+        return;
+    }
+    let mut lines = String::new();
+    for root in roots(repositories) {
+        for one in hidden {
+            let Some(path) = one.path.strip_prefix(root) else {
+                continue;
+            };
+            let below = match one.kind {
+                Kind::File => "",
+                Kind::Folder => "/**",
+                Kind::Other => continue,
+            };
+            // Quoted as in C, for a space would end the pattern.
+            let pattern = pattern(path).replace('\\', "\\\\").replace('"', "\\\"");
+            if !path.contains('\n') {
+                lines.push_str(&format!("\"{pattern}{below}\" -diff\n"));
+            }
+        }
+    }
+    if let Some(from) = (!lines.is_empty()).then(|| store.text(&lines)).flatten() {
+        spec.mounts.push(Mount {
+            from,
+            at: ATTRIBUTES.into(),
+            writable: false,
+        });
+        spec.git
+            .push(("core.attributesFile".into(), ATTRIBUTES.into()));
+    }
+}
+
+/// The working trees of repositories. A command may make one of the workspace itself.
+fn roots(repositories: &[Repository]) -> BTreeSet<&str> {
+    let roots = repositories.iter().map(|one| one.root.as_str());
+    roots.chain([""]).collect()
+}
+
+/// The pattern that matches this path of a working tree alone.
+fn pattern(path: &str) -> String {
+    let mut pattern = String::from("/");
+    for letter in path.chars() {
+        if matches!(letter, '\\' | '*' | '?' | '[' | ' ') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern
 }
 
 /// The tracked hidden paths, with the index entry of each file: below the hidden path, or `""` for itself.
@@ -188,8 +243,8 @@ impl Repository {
         Some(Self { root, git, config })
     }
 
-    /// Settings that switch off what its own name as programs of viewers of manuals and of archives: each has a name of
-    /// the repository's choice.
+    /// Settings that switch off what its own name as programs of viewers of manuals, of archives and of merges: each has a
+    /// name of the repository's choice.
     fn programs_off(&self) -> Vec<(String, String)> {
         let mut off = Vec::new();
         for entry in self.config.entries() {
@@ -201,6 +256,11 @@ impl Repository {
                 ("browser", key @ ("cmd" | "path")) => format!("browser.{name}.{key}"),
                 ("tar", "command") if !matches!(name, "tgz" | "tar.gz") => {
                     format!("tar.{name}.command")
+                }
+                // `git log --diff-merges=remerge` merges as well.
+                ("merge", "driver") => {
+                    off.push((format!("merge.{name}.driver"), MERGE.to_owned()));
+                    continue;
                 }
                 _ => continue,
             };

@@ -2,8 +2,9 @@
 //!
 //! Never here: what may be reached, and where the proxy listens.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Method;
@@ -29,7 +30,7 @@ const LIMITS: Limits = Limits {
 };
 
 /// A proxy for what this command sends. The settings name certificates by their paths from `workspace`.
-pub(crate) fn proxy(permitted: &Permitted, workspace: &Path) -> Proxy {
+pub(crate) fn proxy(permitted: &Permitted, workspace: &Path, refusals: &Refusals) -> Proxy {
     let outside = permitted.outside().clone();
     let reach = outside.reach();
     // Only who needs them hears that they cannot be read.
@@ -38,15 +39,50 @@ pub(crate) fn proxy(permitted: &Permitted, workspace: &Path) -> Proxy {
     let gate = Arc::new(Gate {
         outside,
         guard: Arc::clone(&guard),
+        refusals: refusals.clone(),
     });
     let client = Client::new(guard, Arc::clone(&gate) as _, roots, LIMITS, None);
     Proxy::new(client, gate)
+}
+
+/// The tunnels that were refused to one command: programs do not show the response to `CONNECT`.
+#[derive(Debug, Clone, Default)]
+pub struct Refusals(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Refusals {
+    /// Adds the refusal of a host, with what would allow it. The first one of a host counts.
+    pub(crate) fn add(&self, host: String, why: &str, way: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = format!("`{host}` was not reached: {why}; what allows it: {way}");
+        all.entry(host).or_insert(note);
+    }
+
+    /// Removes and returns one sentence for each host.
+    pub(crate) fn take(&self) -> Vec<String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *all).into_values().collect()
+    }
 }
 
 /// Hands each request to the effect gate.
 struct Gate {
     outside: Outside,
     guard: Arc<Guard>,
+    refusals: Refusals,
+}
+
+impl Gate {
+    /// Notes a refused tunnel for the result of the command.
+    fn note(&self, target: &Target, method: &Method, error: &ToolError) {
+        if *method == Method::CONNECT {
+            let way = match &*error.way_out {
+                [] => self.outside.way_to(target, method.as_str()),
+                ways => ways.join(", or "),
+            };
+            self.refusals
+                .add(target.host().to_string(), &error.message, &way);
+        }
+    }
 }
 
 impl Authorize for Gate {
@@ -68,7 +104,8 @@ impl Authorize for Gate {
                 body: ask.body,
                 ..egress(ask.target, ask.method)
             };
-            let consent = self.outside.request(egress).await?;
+            let consent = self.outside.request(egress).await;
+            let consent = consent.inspect_err(|error| self.note(ask.target, ask.method, error))?;
             self.renew();
             Ok(match consent {
                 Consent::Listed => Permit::Listed,
@@ -100,7 +137,10 @@ impl Refused for Gate {
             match error {
                 // The policy has refused it before it came to the gate, which says why and puts it on record.
                 Error::Blocked(_) => match self.outside.request(egress).await {
-                    Err(why) => Error::Denied(why),
+                    Err(why) => {
+                        self.note(target, method, &why);
+                        Error::Denied(why)
+                    }
                     Ok(_) => error,
                 },
                 error => {

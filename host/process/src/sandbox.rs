@@ -40,7 +40,7 @@ pub use choose::{Chosen, choose, survey};
 #[cfg(unix)]
 pub use container::ContainerSandbox;
 pub use error::{Fault, Stopped};
-pub(crate) use folders::{INNER, NOT_OURS, OBEYED, inner, named_by_rules};
+pub(crate) use folders::{INNER, NOT_OURS, OBEYED, denied_below, inner, named_by_rules};
 pub(crate) use ground::{Ground, beside, closed};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]

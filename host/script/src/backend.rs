@@ -1,4 +1,4 @@
-//! The backend of a tool that is a script.
+//! The backend of a script tool.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Backend for ScriptBackend {
 }
 
 impl ScriptBackend {
-    /// The same failure with its places in the file.
+    /// Returns the failure with its stack mapped to positions in the file.
     fn placed(&self, compiled: &Compiled, mut error: ToolError) -> ToolError {
         let Some(Value::Object(details)) = &mut error.details else {
             return error;

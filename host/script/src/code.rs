@@ -1,9 +1,9 @@
-//! Code that comes as text and runs in WebAssembly: the languages of `run_code`, each with the engine that runs it.
+//! Source code that runs in WebAssembly: the languages of `run_code`, each with the engine that runs it.
 //!
-//! Python and bash are engines for whole programs. JavaScript runs on the engine of scripts, as a script whose console is
+//! Python and bash are engines for whole programs. JavaScript runs on the script engine, as a script whose console is
 //! its stdout.
 //!
-//! Never here: which sandbox takes the code, and who may run it.
+//! Out of scope: the choice of the sandbox, and the permission to run the code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use serde_json::json;
 
 use crate::compile::{self, Compiled, Fault};
 
-/// How messages call the code.
+/// The file name of the code in messages.
 const PLACE: &str = "main.js";
 
-/// The parts of the engines that a program carries.
+/// The engine parts that the binary ships with.
 #[derive(Debug, Clone, Copy)]
 pub struct Engines {
-    /// Of scripts.
+    /// Parts of the script engine.
     pub javascript: EngineParts,
-    /// Of Python.
+    /// Parts of the Python engine.
     pub python: ProgramParts,
-    /// Of bash.
+    /// Parts of the bash engine.
     pub bash: ProgramParts,
 }
 
-/// The engines of all languages. None of them is there before it is needed.
+/// The engines of all languages, each created on first use.
 pub struct CodeEngines {
     pub(crate) python: Arc<ProgramEngine>,
     pub(crate) bash: Arc<ProgramEngine>,
@@ -42,7 +42,7 @@ pub struct CodeEngines {
 }
 
 impl CodeEngines {
-    /// Engines of these parts.
+    /// Creates the engines from their parts.
     pub fn new(host: Arc<WasmHost>, engines: Engines) -> Arc<Self> {
         let python = ProgramEngine::new(Arc::clone(&host), engines.python);
         let shell =
@@ -55,12 +55,12 @@ impl CodeEngines {
         })
     }
 
-    /// The engine of scripts.
+    /// Returns the script engine.
     pub(crate) fn scripts(&self) -> &Arc<ScriptEngine> {
         &self.javascript
     }
 
-    /// Makes the engine of a language ready, so that the first call does not wait for that.
+    /// Prepares the engine of a language, so that the first call does not wait for it.
     pub async fn prepare(&self, language: Language) -> Result<(), HostError> {
         match language {
             Language::Python => self.python.prepare().await,
@@ -69,7 +69,7 @@ impl CodeEngines {
         }
     }
 
-    /// Refuses a folder that is not there: the code would start somewhere else.
+    /// Rejects a working directory that does not exist: the code would start elsewhere.
     fn is_there(&self, snippet: &Snippet) -> Result<(), ToolError> {
         let Some(directory) = &snippet.directory else {
             return Ok(());
@@ -84,7 +84,7 @@ impl CodeEngines {
             Ok(folder) if folder.is_dir() && folder.starts_with(&root) => Ok(()),
             _ => {
                 let directory = text::visible(directory);
-                let message = format!("`workdir`: `{directory}` is no folder of the workspace");
+                let message = format!("`workdir`: `{directory}` is not a directory in the workspace");
                 Err(ToolError::new(Code::InvalidInput, message))
             }
         }
@@ -140,14 +140,14 @@ impl Engine for CodeEngines {
     fn lacks(&self, language: Language) -> &'static str {
         match language {
             Language::Python => {
-                "no packages but the standard library (without curses, ensurepip, fcntl, grp, idlelib, lzma, mmap, \
+                "only the standard library, no packages (without curses, ensurepip, fcntl, grp, idlelib, lzma, mmap, \
                  multiprocessing, pty, pwd, readline, resource, ssl, syslog, termios, tkinter, tty, turtle, turtledemo and \
                  venv; bz2 and ctypes can be imported and fail when used), no processes or sockets, threads run one after \
                  the other, sqlite3 without WAL and with a file locked for one connection at a time, errno has the numbers \
                  of WASI"
             }
             Language::Bash => {
-                "only the commands that are built in (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"
+                "only the built-in commands (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"
             }
             Language::Javascript => {
                 "Node's assert, buffer, crypto (hashes, HMAC, random), events, fs, os, path, process, querystring, readline, \
@@ -186,7 +186,7 @@ impl Engine for CodeEngines {
                 ..Program::default()
             };
             let (done, session) = match &snippet.session {
-                // The request takes a session of no other language.
+                // Only Python has sessions: the request was checked for that.
                 Some(name) => engine.in_session(call, name, program, &self.state).await,
                 None => (engine.run(call, program, &self.state).await, None),
             };
@@ -199,28 +199,28 @@ impl Engine for CodeEngines {
     }
 }
 
-/// Compiles a program in the time of its call, where it holds nobody else up.
+/// Compiles a program within the deadline of its call, on a blocking thread so that it delays no other task.
 async fn compiled(call: &Approved, code: &str) -> Result<Result<Compiled, Fault>, ToolError> {
     let code = code.to_owned();
     let work = std::pin::pin!(tokio::task::spawn_blocking(move || {
-        // The first fault is the one that the engine would stop at.
+        // The first fault is the one at which the engine would stop.
         compile::program(&code).map_err(|mut faults| faults.swap_remove(0))
     }));
     match call.deadline().bound(work).await {
         Ok(Ok(compiled)) => Ok(compiled),
         Ok(Err(error)) => {
-            let message = format!("the code was not compiled: {error}");
+            let message = format!("the code could not be compiled: {error}");
             Err(ToolError::new(Code::Internal, message))
         }
         Err(_) => {
             let millis = call.limits().wall.as_millis();
-            let message = format!("compiling was stopped after {millis} ms (limits.timeMs)");
+            let message = format!("compilation exceeded its time limit of {millis} ms (limits.timeMs)");
             Err(ToolError::new(Code::Timeout, message))
         }
     }
 }
 
-/// What came of code that nothing can run: what an interpreter would make of it.
+/// The result for code that does not compile, in the form in which an interpreter would report it.
 fn faulty(message: &str) -> Done {
     let said = Captured {
         bytes: message.as_bytes().to_vec(),

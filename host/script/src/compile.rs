@@ -1,8 +1,8 @@
-//! TypeScript and JavaScript to what the engine evaluates: types removed, async functions turned into generators (see
-//! the prelude of the engine), the exports handed over, and a map back.
+//! Compiles TypeScript and JavaScript to what the engine evaluates: types are removed, async functions become
+//! generators (see the prelude of the engine), exports are returned from a function, and a source map leads back.
 //!
-//! The compiler calls itself for each level of the code, and code can be nothing but levels: it runs on a stack that is
-//! as long as the code could want.
+//! The compiler recurses once for each level of the code, and hostile code can consist of levels only: it runs on a
+//! stack sized for the worst case of the code's length.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,50 +32,52 @@ mod stack;
 pub(crate) use mentions::Mentions;
 pub(crate) use module::{Exported, Module};
 
-/// A fault of the code, and where: line and column count from 1.
+/// A fault in the code and its position; lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The line in the code.
     pub line: usize,
     /// The column in it, in characters.
     pub column: usize,
-    /// What kind of fault: of the code, mostly.
+    /// The kind of fault: mostly invalid input.
     pub code: Code,
 }
 
-/// Code that the engine takes.
+/// Code that the engine accepts.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) code: String,
     pub(crate) mentions: Mentions,
-    /// From places in what the engine evaluates to places in the code: line and column there, line and column here, all
-    /// from 1, in the order of the former.
+    /// Maps positions in the evaluated code to positions in the source: line and column there, line and column here,
+    /// all from 1, sorted by the former.
     pub(crate) map: Vec<[u32; 4]>,
 }
 
-/// What stands before the code in what the engine evaluates: all in its first line.
+/// Text before the code in what the engine evaluates, all in its first line.
 const BEFORE: &str = "(function () { \"use strict\";\n";
 
-/// Lines of [`BEFORE`].
+/// Number of lines in [`BEFORE`].
 const LINES_BEFORE: u32 = 1;
 
-/// The longest code, in bytes: its stack is half a gigabyte of addresses. What is longer is a bundle, and bundles are plugins.
+/// Maximum length of code in bytes: its stack takes half a gigabyte of address space. Longer code is a bundle, and
+/// bundles are plugins.
 const LONGEST: usize = 128 << 10;
 
-/// `<` that TypeScript may have. Each is tried as the beginning of types before it is a comparison, and all behind it
-/// again with it: what is nested so costs the square of their number, and 8,000 of them a minute.
+/// Maximum number of `<` in TypeScript. The parser tries each as the start of type arguments before it reads it as a
+/// comparison, and re-reads everything behind it each time: nested, that costs the square of their number, a minute at
+/// 8,000.
 const ANGLES: usize = 1_000;
 
-/// Brackets in brackets that code may have. People write 20; 1,600 that are parameters of nothing cost a second or
-/// three, and as many as there is room for half an hour.
+/// Maximum nesting depth of brackets. Hand-written code has 20; 1,600 that look like parameters but are none take two
+/// or three seconds, and as many as fit into the length limit take half an hour.
 const BRACKETS: usize = 250;
 
-/// The most that may become of it, in bytes: functions that wait are about ten times as long without `async`.
+/// Maximum size of the output in bytes: async functions grow about tenfold when `async` is compiled away.
 const WRITTEN: usize = 8 << 20;
 
-/// Faults of one code that are told. Most follow from the first.
+/// Maximum number of faults that are reported. Most follow from the first.
 const FAULTS: usize = 10;
 
 /// Compiles code that exports `execute`.
@@ -83,12 +85,13 @@ pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>>
     bounded(source, typed, || compile_here(source, typed))
 }
 
-/// Compiles a program, which the engine runs as Node would: JavaScript, or TypeScript where it is nothing else.
+/// Compiles a program, which the engine runs as Node would: as JavaScript, or as TypeScript if it does not parse as
+/// JavaScript.
 pub(crate) fn program(source: &str) -> Result<Compiled, Vec<Fault>> {
     either(source, None)
 }
 
-/// Compiles what a program comes by while it runs.
+/// Compiles text that a program evaluates or loads while it runs.
 pub(crate) fn late(source: &str, late: Late) -> Result<mimir_wasm::script::Compiled, String> {
     let compiled = either(source, Some(late)).map_err(|faults| {
         let told = faults.first().map(|fault| {
@@ -105,7 +108,7 @@ pub(crate) fn late(source: &str, late: Late) -> Result<mimir_wasm::script::Compi
     Ok((compiled.code, compiled.map))
 }
 
-/// Code whose language nothing says. What is wrong is told of the reading that comes further.
+/// Compiles code of unknown language. If both readings fail, returns the faults of the one that got further.
 fn either(source: &str, late: Option<Late>) -> Result<Compiled, Vec<Fault>> {
     let compiled = |typed| bounded(source, typed, || program::compile(source, typed, late));
     compiled(false).or_else(|plain| {
@@ -120,7 +123,7 @@ fn either(source: &str, late: Option<Late>) -> Result<Compiled, Vec<Fault>> {
     })
 }
 
-/// Looks whether a module in JavaScript can be read.
+/// Checks the syntax of a JavaScript module.
 pub(crate) fn parsed(source: &str) -> Result<(), Vec<Fault>> {
     bounded(source, false, || {
         let allocator = Allocator::default();
@@ -129,12 +132,13 @@ pub(crate) fn parsed(source: &str) -> Result<(), Vec<Fault>> {
     })
 }
 
-/// Compiles the module of a plugin, which exports tools: as far as it imports nothing, for what is imported is not here.
+/// Compiles a plugin's module, which exports tools. If it imports anything, no code is produced, because the imports
+/// are not available here.
 pub(crate) fn module(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
     bounded(source, typed, || module::compile(source, typed))
 }
 
-/// Does the work on code of a sane length, on a stack that is long enough.
+/// Checks the length and nesting of the code, then runs the work on a stack that is large enough.
 fn bounded<T: Send>(
     source: &str,
     typed: bool,
@@ -143,19 +147,19 @@ fn bounded<T: Send>(
     let at = |offset: u32, message: String| place(source, offset as usize, message);
     if source.len() > LONGEST {
         let message = format!(
-            "the code is longer than {} KiB; what is a bundle is a plugin (`mimir tools new --lang ts`)",
+            "the code is longer than {} KiB: build bundled code as a plugin (`mimir tools new --lang ts`)",
             LONGEST >> 10
         );
         return Err(vec![at(0, message)]);
     }
     if typed && angles(source) > ANGLES {
         let message = format!(
-            "the code has more than {ANGLES} `<`; keep markup in a file, or write it in JavaScript"
+            "the code has more than {ANGLES} `<`: keep markup in a file, or write the tool in JavaScript"
         );
         return Err(vec![at(0, message)]);
     }
     if let Some(offset) = brackets::too_deep(source, BRACKETS) {
-        let message = format!("the code is nested deeper than {BRACKETS} brackets; take it apart");
+        let message = format!("the code is nested deeper than {BRACKETS} brackets: split it up");
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
         return Err(vec![Fault {
             code: Code::LimitExceeded,
@@ -171,7 +175,7 @@ fn bounded<T: Send>(
     })
 }
 
-/// How often `<` stands in the code where it is not seen at once that no type begins there.
+/// Counts the `<` in the code, except those that obviously begin no type arguments.
 fn angles(source: &str) -> usize {
     let all = source.as_bytes();
     let follows = |at: usize| all.get(at + 1).copied();
@@ -180,7 +184,7 @@ fn angles(source: &str) -> usize {
 }
 
 fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
-    // What is exported is looked at in the code as it was written.
+    // Exports are checked in the code as it was written.
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, kind(typed)).parse();
     good(source, parsed.diagnostics)?;
@@ -208,7 +212,7 @@ fn kind(typed: bool) -> SourceType {
     SourceType::mjs().with_typescript(typed)
 }
 
-/// The faults that the compiler names, if there are any.
+/// Returns the compiler's diagnostics as faults, if there are any.
 fn good(source: &str, found: impl IntoIterator<Item = OxcDiagnostic>) -> Result<(), Vec<Fault>> {
     let faults: Vec<Fault> = found
         .into_iter()
@@ -225,7 +229,7 @@ fn good(source: &str, found: impl IntoIterator<Item = OxcDiagnostic>) -> Result<
     }
 }
 
-/// Refuses code of which far more would be made than it is.
+/// Rejects code whose output would be far larger than the code itself.
 fn small(source: &str, program: &Program<'_>) -> Result<(), Vec<Fault>> {
     let wrong = |(offset, message): (u32, String)| Fault {
         code: Code::LimitExceeded,
@@ -241,8 +245,8 @@ struct Written {
     map: Vec<[u32; 4]>,
 }
 
-/// Takes types and async functions out of code without exports, which stands where it stood in the file.
-/// The code begins so many lines after the first of what the engine evaluates.
+/// Removes types and async functions from code without exports, whose positions are still those of the file. The code
+/// begins `before` lines after the first line of what the engine evaluates.
 fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, Vec<Fault>> {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, kind).parse();
@@ -263,20 +267,20 @@ fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, V
     good(source, done.diagnostics)?;
     if let Some(offset) = import_in(&program) {
         let message =
-            "the code needs an import after compiling (decorators, perhaps); scripts have none";
+            "the compiled code needs an import (perhaps because of decorators): scripts cannot import anything";
         return Err(vec![place(source, offset as usize, message.to_owned())]);
     }
     evals::adapt(&allocator, source, &mut program);
     let options = CodegenOptions {
         source_map_path: Some("tool.ts".into()),
-        // Each line would begin with as much as it has levels around it.
+        // Indentation would grow with each level, so that deep code became quadratic.
         indent_width: 0,
         ..CodegenOptions::default()
     };
     let written = Codegen::new().with_options(options).build(&program);
     if written.code.len() > WRITTEN {
         let message = format!(
-            "the code becomes more than {} MiB of JavaScript; take it apart",
+            "the code compiles to more than {} MiB of JavaScript: split it up",
             WRITTEN >> 20
         );
         return Err(vec![Fault {
@@ -299,7 +303,7 @@ fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, V
     })
 }
 
-/// Where an import is left.
+/// Returns the position of an import that is left in the code.
 fn import_in(program: &Program<'_>) -> Option<u32> {
     program.body.iter().find_map(|statement| match statement {
         Statement::ImportDeclaration(import) => Some(import.span.start),
@@ -323,7 +327,7 @@ fn place(source: &str, offset: usize, message: String) -> Fault {
     }
 }
 
-/// The names of tools and words that a script mentions.
+/// Names of tools and words that a script mentions.
 pub(crate) type Words = BTreeSet<String>;
 
 #[cfg(test)]

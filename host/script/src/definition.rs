@@ -1,4 +1,4 @@
-//! A tool in a YAML file: its keys, read once into what is checked here and nowhere else.
+//! Tool definitions in YAML files: parses and validates the keys.
 
 use mimir_core::command::CommandPattern;
 use mimir_core::tool::{Definition, Group, Hints, Risk, ToolName};
@@ -15,20 +15,20 @@ pub use file::schema;
 use file::{File, Runtime};
 use places::Places;
 
-/// The longest description, in characters: what a plugin may say, too.
+/// Maximum length of a description in characters; plugins have the same limit.
 const DESCRIPTION_MAX: usize = 8_000;
 
-/// Patterns of commands that a file may have.
+/// Maximum number of command patterns in a file.
 const PATTERNS_MAX: usize = 100;
 
-/// Tokens that a tool may be said to cost. More fits into no prompt.
+/// Maximum token cost that a file can declare. No prompt has room for more.
 const TOKENS_MAX: u32 = 1_000_000;
 
-/// What is said of commands that nobody would look at.
-const UNBOUND: &str = "`allowlist` bounds nothing with `runtime: node`: what node starts, no gate sees. Leave it out, and \
-    the sandbox of commands bounds what node does; or use `runtime: typescript`, where each command is judged";
+/// Error for an allowlist that would not be enforced.
+const UNBOUND: &str = "`allowlist` has no effect with `runtime: node`: commands that node starts are not checked. Leave it out, and \
+    the command sandbox restricts node; or use `runtime: typescript`, which checks each command";
 
-/// What runs the code, with what had to be made of it.
+/// The runtime of a tool, with the compiled code where there is any.
 #[derive(Debug)]
 pub(crate) enum Body {
     Script(Compiled),
@@ -44,29 +44,29 @@ impl Body {
     }
 }
 
-/// A file that can be used.
+/// A validated tool file.
 #[derive(Debug)]
 pub struct Checked {
-    /// What is said of the tool.
+    /// The tool's definition.
     pub definition: Definition,
-    /// Whether the file says that it is in use.
+    /// True if the file enables the tool.
     pub enabled: bool,
-    /// What it is said to cost in a prompt.
+    /// Declared cost in a prompt, in tokens.
     pub token_cost: Option<u32>,
-    /// Whether it keeps something between calls.
+    /// True if the tool uses storage between calls.
     pub(crate) keeps: bool,
     pub(crate) body: Body,
-    /// As it is written.
+    /// The code as written.
     pub(crate) code: String,
     pub(crate) places: Places,
 }
 
-/// Reads a file, and compiles its code. `place` is how messages call it. The error is the first of its faults.
+/// Parses a file and compiles its code. `place` is the name of the file in messages. The error is the first fault.
 pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
     check_all(place, content).map_err(|mut faults| faults.swap_remove(0))
 }
 
-/// The same, with all the faults that can be seen at once: at least one.
+/// Like [`check`], with all faults that can be detected in one pass: at least one.
 pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> {
     yaml::fit(content).map_err(|unfit| {
         vec![ToolError::new(
@@ -91,22 +91,22 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
     }
     let description = file.description.trim();
     if description.is_empty() {
-        let message = "`description` is empty; a model chooses the tool by it";
+        let message = "`description` is empty: describe what the tool does, because a model chooses it by that";
         wrong("description", message.to_owned());
     }
     if description.chars().count() > DESCRIPTION_MAX {
-        let message = format!("`description` has more than {DESCRIPTION_MAX} characters");
+        let message = format!("`description` is longer than {DESCRIPTION_MAX} characters");
         wrong("description", message);
     }
     if file.token_cost.is_some_and(|tokens| tokens > TOKENS_MAX) {
-        wrong("tokenCost", format!("`tokenCost` is at most {TOKENS_MAX}"));
+        wrong("tokenCost", format!("`tokenCost` is out of range: expected at most {TOKENS_MAX}"));
     }
     let input_schema = match file.schema["type"] == "object" {
         true => {
             Schema::parse(&file.schema.to_string()).map_err(|error| format!("`schema`: {error}"))
         }
         false => {
-            Err("`schema` is no schema of an object; it begins with `type: object`".to_owned())
+            Err("`schema` does not describe an object: begin it with `type: object`".to_owned())
         }
     };
     if let Err(message) = &input_schema {
@@ -125,7 +125,7 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         Runtime::Javascript => compile::compile(&file.code, false).map(Body::script),
         Runtime::Python => Ok((Body::Python, words::of_python(&file.code))),
         Runtime::Bash => Ok((Body::Bash, words::of_bash(&file.code))),
-        // What it imports is node's to find.
+        // Imports are resolved by node itself.
         Runtime::Node => compile::parsed(&file.code).map(|()| (Body::Node, Mentions::default())),
     };
     let made = made.map_err(|found| {
@@ -177,8 +177,8 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
     })
 }
 
-/// The patterns of an allowlist as the command gates read them. A file of the seeds matches a whole line with a glob
-/// (`yarn test*`), the gates match word by word: a star at the end lets any words follow here, too, but only a star.
+/// Converts an allowlist to the form of the command policy. Legacy tool files match a whole line with a glob (`yarn
+/// test*`), the policy matches word by word: a trailing star lets any words follow here too, and no other star does.
 fn patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String> {
     let Some(allowlist) = allowlist else {
         return Ok(None);
@@ -192,7 +192,7 @@ fn patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String>
         let open = words.last().is_some_and(|last| last.ends_with('*'));
         let single = words.len() == 1;
         if single && let Some(program) = words.first_mut() {
-            // `vitest*` is vitest with any words.
+            // `vitest*` means vitest with any arguments.
             *program = program.trim_end_matches('*');
         }
         if open && words.last() != Some(&"*") {

@@ -1,4 +1,4 @@
-//! The tools that run on the engines of scripts: those in a folder, and the one that runs code which a model wrote.
+//! Tools that run on the script engines: those in a folder, and `run_code`, which runs code written by a model.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,26 +19,26 @@ use crate::code::{CodeEngines, Engines};
 use crate::definition::{self, Checked};
 use crate::run_code::run_code;
 
-/// The largest file that is taken for a tool: code and what is said about it.
+/// Maximum size of a tool file in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// What is said of a link that leads away.
-const OUTSIDE: &str = "it is a link that leads out of the workspace; put the file itself there";
+/// Error for a symbolic link that leaves the workspace.
+const OUTSIDE: &str = "it is a link that leads out of the workspace: put the file itself there";
 
-/// Finds scripts, and keeps what was read.
+/// Finds script tools, and caches what was read.
 pub struct Scripts {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
     known: Mutex<HashMap<(String, Hash), Arc<Kept>>>,
 }
 
-/// What is kept of a file that has not changed.
+/// Cached content of an unchanged file.
 struct Kept {
     tool: Result<Tool, ToolError>,
 }
 
 impl Scripts {
-    /// The scripts in `folder`, on engines of these parts.
+    /// Creates the finder for the scripts in `folder`, with engines made of the given parts.
     pub fn new(host: Arc<WasmHost>, engines: Engines, folder: PathBuf) -> Self {
         Self {
             engines: CodeEngines::new(host, engines),
@@ -47,22 +47,21 @@ impl Scripts {
         }
     }
 
-    /// The engine of scripts, to make it ready before the first call.
+    /// Returns the script engine, for preparing it before the first call.
     pub fn engine(&self) -> &Arc<ScriptEngine> {
         self.engines.scripts()
     }
 
-    /// The engines of all languages.
+    /// Returns the engines of all languages.
     pub fn engines(&self) -> &Arc<CodeEngines> {
         &self.engines
     }
 
-    /// Adds the scripts whose names were found in the folder, and `run_code`, which is part of the program: before all
-    /// others, so that no file takes its name.
+    /// Adds the scripts in the folder, and the built-in `run_code` before all others, so that no file takes its name.
     pub fn join(&self, loaded: &mut Loaded) {
         match run_code(vec![Arc::clone(&self.engines) as Arc<dyn Engine>]) {
             Ok(tool) => loaded.tools.insert(0, tool),
-            Err(error) => tracing::error!(%error, "`run_code` is left out"),
+            Err(error) => tracing::error!(%error, "`run_code` is not available"),
         }
         let mut kept = HashMap::new();
         let root = self.engines.scripts().host().workspace().canonicalize();
@@ -148,13 +147,13 @@ impl Scripts {
         }
     }
 
-    /// The content of a file; nothing if it is gone. A link may lead to another place of the workspace and nowhere else:
-    /// the folder may have come with a checkout, and what is wrong with a file is told to whoever lists the tools.
+    /// Returns the content of a file, or none if it is gone. A link may lead elsewhere in the workspace but not out of
+    /// it: the folder may have come with a checkout, and errors in a file are shown to everyone who lists the tools.
     fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let path = self.folder.join(name);
         let inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
         let read = path.canonicalize().and_then(|real| match inside(&real) {
-            // Whoever swaps a folder for a link now is one of those who can write the file.
+            // Not a race worth closing: a process that can swap a folder for a link now can write the file, too.
             true => files::read(&real, Links::Refused, FILE_MAX),
             false => Err(io::Error::new(io::ErrorKind::PermissionDenied, OUTSIDE)),
         });
@@ -167,7 +166,7 @@ impl Scripts {
             }
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 let message = format!(
-                    "it is larger than {} KiB, the most that a script may have",
+                    "it is larger than {} KiB, the limit for scripts",
                     FILE_MAX >> 10
                 );
                 Err(ToolError::new(Code::LimitExceeded, message))
@@ -183,7 +182,7 @@ impl Scripts {
         }
     }
 
-    /// The file as people know it: relative to the workspace where it is inside.
+    /// Returns the display path of a file: relative to the workspace if it is inside.
     fn shown(&self, name: &str) -> String {
         let path = self.folder.join(name);
         let workspace = self.engines.scripts().host().workspace();
@@ -192,7 +191,8 @@ impl Scripts {
     }
 }
 
-/// What a script is given of the host, as a component would import it. What it does not ask for is not there for it.
+/// Returns the host interfaces for a script, named as a component would import them. Interfaces that it does not need
+/// are left out.
 fn imports(needs: &Needs, keeps: bool) -> Vec<String> {
     let given = [
         (true, "mimir:tool/log@1.0.0"),

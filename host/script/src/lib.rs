@@ -1,14 +1,15 @@
-//! Scripts as tools: `.mimir/tools/*.yml`, read once, compiled to JavaScript, and run on an engine that is a component.
+//! Scripts as tools: `.mimir/tools/*.yml`, parsed once, compiled to JavaScript, and run on an engine that is a
+//! component.
 //!
-//! [`Scripts`] finds the files and makes [`mimir_core::Tool`]s of them. What a script may reach follows from what its
-//! code mentions and what a person granted of that; every command, request and file goes through the gates that the
-//! plugins' go through.
+//! [`Scripts`] finds the files and builds [`mimir_core::Tool`]s of them. A script may reach what its code mentions, as
+//! far as a person granted it; every command, request and file access goes through the same policy checks as those of
+//! plugins.
 //!
-//! [`build`] makes a component of a module in TypeScript, which exports tools.
+//! [`build`] makes a component of a TypeScript module that exports tools.
 //!
-//! `run_code` is the tool that runs code which a model wrote, on an engine or by an interpreter.
+//! `run_code` is the tool that runs code written by a model, on an engine or with an interpreter.
 //!
-//! Never here: what wasm can do, what a person is asked, what is printed.
+//! Out of scope: the capabilities of WebAssembly components, approval prompts, and printing.
 
 mod backend;
 mod code;

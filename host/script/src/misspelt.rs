@@ -1,9 +1,9 @@
 //! Detection of misspelt words: keys of a file, and members of the context.
 
-/// The longest word that may be a misspelt one, in letters.
+/// Maximum length of a word that is checked, in letters.
 const KEY_MAX: usize = 30;
 
-/// Returns true if a word is a known one but for a letter in three.
+/// Returns true if a word differs from a known one by at most a third of its letters.
 pub(crate) fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let plain = word.len() <= KEY_MAX && word.chars().all(fits);
@@ -11,7 +11,7 @@ pub(crate) fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a st
     plain && known.any(|one| distance(word.as_bytes(), one.as_bytes()) <= one.len() / 3)
 }
 
-/// Letters to change, add or leave out to make one word of the other.
+/// Returns the edit distance of two words: letters to change, add or remove.
 fn distance(one: &[u8], other: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, a) in one.iter().enumerate() {

@@ -1,18 +1,18 @@
-//! What a script asks for: what its code mentions. A file names patterns of commands and nothing else that it reaches,
-//! so the rest is read from the code; what is reached without being mentioned (`context["plat" + "form"]`) is refused
-//! when it is tried, for it was never granted.
+//! Needs of a script, derived from the words that its code mentions. A file declares command patterns only, so
+//! everything else is read from the code. Access without a mention (`context["plat" + "form"]`) is denied at run time,
+//! because it was never granted.
 
 use mimir_core::needs::{ANY_HOST, Access, CommandNeed, FileNeed, HostNeed, Needs};
 
 use crate::compile::Mentions;
 
-/// What changes files.
+/// Words that indicate writes to files.
 const WRITES: [&str; 5] = ["writeFile", "remove", "unlink", "mkdir", "rm"];
 
-/// Methods that a script may send. Which hosts it reaches is for the settings and the person to say.
+/// HTTP methods that a script may use. Hosts are limited by the settings and by the person.
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-/// The needs of a script. No patterns at all are any command, each judged when it is run.
+/// Returns the needs of a script. Without patterns it needs any command, each of which is checked when it runs.
 pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
     let mut needs = Needs::default();
     let has = |word: &str| mentions.words.contains(word);
@@ -41,7 +41,7 @@ pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
             pattern: pattern.clone(),
             reason: "permissions.allowlist".to_owned(),
         }));
-        // A command reaches the files that the tool was granted, and works in the workspace.
+        // Commands can access the files granted to the tool, and run in the workspace.
         if needs.files.is_empty() {
             needs.files.push(FileNeed {
                 path: ".".to_owned(),
@@ -59,7 +59,7 @@ pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
     needs
 }
 
-/// The needs of a tool for the machine's own `node`: that. What it starts is in the sandbox that it is in itself.
+/// Returns the needs of a `runtime: node` tool: the `node` command. Child processes share its sandbox.
 pub(crate) fn of_node() -> Needs {
     let node = CommandNeed {
         pattern: "node *".to_owned(),

@@ -1,10 +1,11 @@
-//! Plugins in TypeScript: a module that exports tools, made into a component that any host of the contract takes.
+//! Plugins in TypeScript: a module that exports tools, built into a component that any host of the WIT contract can
+//! run.
 //!
-//! The code is compiled here; what it imports, a bundler of the person's brings along. It runs on the engine of scripts
-//! first, where nothing is in its reach, and says what its tools are: so their schemas are those that its libraries make
-//! of them. What the tools need then decides what the component imports.
+//! The code is compiled here; imports are bundled by the person's own bundler. The module first runs on the script
+//! engine without access to anything and describes its tools: so their schemas are those that its libraries generate.
+//! The needs of the tools then determine what the component imports.
 //!
-//! Never here: where plugins are put, and what is printed.
+//! Out of scope: installing plugins, and printing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,43 +26,43 @@ use bundle::Bundled;
 use examined::{About, Examined};
 use places::Places;
 
-/// What finds the tools of a module: a function in JavaScript.
+/// JavaScript function that finds the tools of a module.
 const EXAMINE: &str = include_str!("plugin/examine.js");
 
-/// The longest bundle, in bytes: what a plugin of that size costs is felt at each of its calls.
+/// Maximum size of a bundle in bytes: larger plugins slow down each of their calls.
 const LONGEST: usize = 8 << 20;
 
-/// A module, and what the plugin says of itself.
+/// Source of a plugin module, with the plugin's metadata.
 #[derive(Debug, Clone)]
 pub struct PluginSource {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How messages call it.
+    /// Name of the file in messages.
     pub place: String,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
-    /// Whether it is TypeScript.
+    /// True if it is TypeScript.
     pub typed: bool,
-    /// The name of the plugin.
+    /// Name of the plugin.
     pub name: String,
-    /// Its version.
+    /// Version of the plugin.
     pub version: String,
-    /// What it is for.
+    /// Description of the plugin.
     pub description: Option<String>,
 }
 
-/// A plugin that was made.
+/// A plugin that was built.
 #[derive(Debug)]
 pub struct BuiltPlugin {
     /// The component.
     pub component: Vec<u8>,
-    /// Its tools, by their names in a call, and what the module calls them.
+    /// Its tools: the names in a call, and the names in the module.
     pub tools: Vec<(String, String)>,
-    /// What brought along what the module imports, if it imports anything.
+    /// The bundler that was used, if the module imports anything.
     pub bundler: Option<PathBuf>,
 }
 
-/// Makes a plugin of a module. The errors are all the faults that are seen at once, at least one.
+/// Builds a plugin of a module. The errors are all the faults that can be detected in one pass, at least one.
 pub async fn build(
     engine: &ScriptEngine,
     parts: PluginParts,
@@ -83,7 +84,7 @@ pub async fn build(
     if code.len() > LONGEST {
         let (is, most) = (text::bytes(code.len() as u64), text::bytes(LONGEST as u64));
         let message = format!(
-            "{}: with what it imports the plugin has {is} of code; {most} are the most",
+            "{}: the plugin with its imports has {is} of code: the limit is {most}",
             source.place
         );
         return Err(vec![ToolError::new(Code::LimitExceeded, message)]);
@@ -101,7 +102,7 @@ pub async fn build(
     })
 }
 
-/// Runs the module, and has it say what its tools are.
+/// Runs the module to obtain the descriptions of its tools.
 async fn examine(
     engine: &ScriptEngine,
     source: &PluginSource,
@@ -113,7 +114,7 @@ async fn examine(
         .iter()
         .filter_map(|(name, export)| Some((name, export.doc.as_ref()?)))
         .collect();
-    // The code begins in the first line, where the map of its places has it.
+    // The code begins on the first line, as its source map expects.
     let script = format!(
         "(function () {{ const make = {code};\n{EXAMINE}\nreturn {{ execute: () => examine(make, {}) }};\n}})",
         json!(docs)
@@ -122,14 +123,14 @@ async fn examine(
     let told = told.map_err(|error| vec![placed(source, places, error)])?;
     serde_json::from_str(&told).map_err(|error| {
         let message = format!(
-            "{}: the module has changed what it runs on: {error}",
+            "{}: the module has changed its JavaScript environment: {error}",
             source.place
         );
         vec![ToolError::new(Code::ExecutionError, message)]
     })
 }
 
-/// A failure of the module while it ran, with its place.
+/// Maps a run-time failure of the module to its position in the source.
 fn placed(source: &PluginSource, places: &Places, mut error: ToolError) -> ToolError {
     let stack = error
         .details
@@ -142,13 +143,13 @@ fn placed(source: &PluginSource, places: &Places, mut error: ToolError) -> ToolE
         let place = frame.rsplit('(').next().unwrap_or(frame);
         place.trim_end_matches(')').to_owned()
     });
-    // The module itself is called as messages call it.
+    // Stacks name the module by its file name, messages by its display name.
     let place = match place.as_deref().and_then(|place| place.strip_prefix(own)) {
         Some(numbers) => format!("{}{numbers}", source.place),
         None => place.unwrap_or_else(|| source.place.clone()),
     };
     let message = error.message;
-    error.message = format!("{place}: the module fails when it is loaded: {message}");
+    error.message = format!("{place}: the module fails to load: {message}");
     error.details = None;
     error
 }
@@ -158,7 +159,7 @@ fn faulty(place: &str, fault: &Fault) -> ToolError {
     ToolError::new(fault.code, text::visible(&message))
 }
 
-/// A fault of an export.
+/// Returns the fault of an export.
 fn wrong(place: &str, export: Option<&Exported>, message: &str) -> ToolError {
     let at = export.map_or_else(String::new, |export| {
         format!("{}:{}:", export.line, export.column)

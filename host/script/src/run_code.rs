@@ -1,10 +1,10 @@
-//! The tool `run_code`: code that a model wrote, run by the first that can.
+//! The tool `run_code`: runs code written by a model, in the first backend that can.
 //!
-//! An engine in WebAssembly needs nobody's yes: what the code reaches is what the call does. An interpreter is a command
-//! like any other and is judged as one, since nobody knows what it will do: with the programs of this machine in the
-//! sandbox of commands, or in a container of the image that the settings have for its language.
+//! An engine in WebAssembly needs no approval: the calls that the code makes are checked one by one. An interpreter is
+//! a command like any other and is checked as one, since its effects cannot be predicted: it runs with the programs of
+//! this machine in the command sandbox, or in a container of the image that the settings name for its language.
 //!
-//! Never here: the engines, the sandboxes, and whether a command may run.
+//! Out of scope: the engines, the sandboxes, and the policy for commands.
 
 use std::sync::Arc;
 
@@ -27,27 +27,27 @@ mod report;
 
 use report::{Report, Told};
 
-/// What people and models call it.
+/// Name of the tool.
 const NAME: &str = "run_code";
 
-/// Where it says that it is, as others that ship with mimir do.
+/// Location of the tool, in the form of other built-in tools.
 const LOCATION: &str = "built-in/run_code";
 
-const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns what it wrote and its exit code. It \
-    starts in the workspace, in a fresh process each time: nothing of one call is there in the next, unless `session` \
-    names a session of Python. It runs in \
-    WebAssembly where an engine has the language, without network and without other programs (JavaScript there has \
-    Node's fs, path, crypto and other usual modules, but no npm packages, and takes TypeScript); else by the interpreter \
-    of this machine or of a container, which a person may be asked about. `backend` in the result says which. \
-    In WebAssembly the code calls your other tools, under the same rules: `mimir TOOL '{...}'` in bash, \
+const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns its output and exit code. It \
+    starts in the workspace, in a fresh process each time: no state is kept between calls, unless `session` \
+    names a Python session. It runs in \
+    WebAssembly if an engine supports the language, without network and without other programs (JavaScript there has \
+    Node's fs, path, crypto and other usual modules, but no npm packages, and accepts TypeScript); otherwise with the interpreter \
+    of this machine or of a container, for which a person may be asked to approve. `backend` in the result tells which. \
+    In WebAssembly the code can call your other tools, under the same rules: `mimir TOOL '{...}'` in bash, \
     `import mimir; mimir.call(\"TOOL\", {...})` in Python, `await context.tools.call(\"TOOL\", {...})` in JavaScript.";
 
-/// Runs code.
+/// Backend of the tool `run_code`.
 struct RunCode {
     engines: Vec<Arc<dyn Engine>>,
 }
 
-/// The tool, over these engines: of several that have a language, the first is asked.
+/// Creates the tool on these engines: of several that support a language, the first is used.
 pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
     let definition = definition()?;
     let imports = [
@@ -56,7 +56,7 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
         "mimir:tool/commands@1.0.0",
     ];
     let imports: Vec<String> = imports.map(str::to_owned).into();
-    // It is part of the program: what it says and the version of that is what it is.
+    // The tool is part of the binary: its digest covers its definition and the version.
     let said = format!(
         "{} {} {}",
         env!("CARGO_PKG_VERSION"),
@@ -98,7 +98,7 @@ fn definition() -> Result<Definition, BadName> {
         input_schema: schema::<Request>(),
         output_schema: Some(schema::<Report>()),
         silent: false,
-        // What no engine runs is a command, and judged as that.
+        // Code that no engine runs is a command, and approved as one.
         approval: Decision::Allow,
         risk: Risk::Medium,
         hints: Hints {
@@ -120,7 +120,7 @@ fn definition() -> Result<Definition, BadName> {
     })
 }
 
-/// The schema of a type in one piece, without what says which dialect it is in.
+/// Returns the schema of a type with all definitions inlined, without `$schema`, title and description.
 fn schema<T: schemars::JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -139,11 +139,11 @@ impl Backend for RunCode {
     }
 }
 
-/// What ran code, and what came of it.
+/// The result of running code, with its backend.
 struct Done {
-    /// The name of what ran it.
+    /// Name of the backend.
     by: &'static str,
-    /// What a model should know about that.
+    /// Note on the backend for the model.
     note: String,
     ran: Ran,
 }
@@ -156,7 +156,7 @@ impl RunCode {
         sound(&snippet)?;
         if snippet.session.is_some() && self.of(snippet.language).is_none() {
             let message =
-                "`session` wants an engine that runs Python in WebAssembly, and there is none here";
+                "`session` needs an engine that runs Python in WebAssembly, which is not available here";
             return Err(ToolError::new(Code::Unavailable, message));
         }
         let done = match way {
@@ -187,7 +187,7 @@ impl RunCode {
         })
     }
 
-    /// The first that can: an engine, the interpreter of this machine, one in a container.
+    /// Runs code in the first backend that can: an engine, the interpreter of this machine, one in a container.
     async fn first(&self, call: &Approved, snippet: &Snippet) -> Result<Done, ToolError> {
         let language = snippet.language;
         if self.of(language).is_some() {
@@ -208,7 +208,7 @@ impl RunCode {
         Err(nowhere(language, &why))
     }
 
-    /// The engine that has the language.
+    /// Returns the engine that supports the language.
     fn of(&self, language: Language) -> Option<&Arc<dyn Engine>> {
         let mut engines = self.engines.iter();
         engines.find(|engine| engine.languages().contains(&language))
@@ -218,13 +218,13 @@ impl RunCode {
         let language = snippet.language;
         let Some(engine) = self.of(language) else {
             let way = format!(
-                "`backend: process` or `container` runs it by `{}`",
+                "use `backend: process` or `container` to run it with `{}`",
                 language.interpreter()
             );
             return Err(ToolError::new(Code::Unavailable, none(language)).with_way_out([way]));
         };
         let ran = engine.run(call, snippet).await;
-        // What went well needs no excuse.
+        // Missing features are only worth a note if the code failed.
         let failed = !matches!(&ran.result, Ok(finished) if finished.exit_code == 0);
         Ok(Done {
             by: Way::Wasm.as_str(),
@@ -237,27 +237,27 @@ impl RunCode {
     }
 }
 
-/// Refuses what no process can be given, which some ways to run code would cut short or take for something else.
+/// Rejects values that no process can receive, which some backends would truncate or misread.
 fn sound(snippet: &Snippet) -> Result<(), ToolError> {
     let refused = |what: &str| Err(ToolError::new(Code::InvalidInput, what));
     let has_nul = |text: &str| text.contains('\0');
     if snippet.arguments.iter().any(|one| has_nul(one)) {
-        return refused("`args`: an argument has a NUL in it, which no program can be given");
+        return refused("`args`: an argument contains a NUL character, which cannot be passed to a program");
     }
     for (name, value) in &snippet.environment {
         if name.is_empty() || name.contains('=') || has_nul(name) {
             return refused(
-                "`env`: the name of a variable is not empty, and has no `=` and no NUL",
+                "`env`: a variable name must not be empty or contain `=` or NUL",
             );
         }
         if has_nul(value) {
-            return refused("`env`: a value has a NUL in it, which no program can be given");
+            return refused("`env`: a value contains a NUL character, which cannot be passed to a program");
         }
     }
     Ok(())
 }
 
-/// The sandbox that the interpreter of a language would run in.
+/// Returns the sandbox in which the interpreter of a language would run.
 async fn offered(
     effects: &Effects,
     language: Language,
@@ -268,7 +268,7 @@ async fn offered(
     Ok((sandbox, place))
 }
 
-/// Runs it by an interpreter, if that is let.
+/// Runs code with an interpreter, subject to the command policy.
 async fn interpreter(call: &Approved, snippet: &Snippet, way: Way) -> Result<Done, ToolError> {
     let effects = call.effects();
     let (by, place) = offered(&effects, snippet.language, way).await?;
@@ -284,13 +284,13 @@ async fn interpreter(call: &Approved, snippet: &Snippet, way: Way) -> Result<Don
     })
 }
 
-/// The refusal of an interpreter that an image does not have says which image would have it.
+/// Adds a hint on the image setting to the error for an interpreter that the image lacks.
 fn absent(error: ToolError, language: Language, way: Way) -> ToolError {
     if way != Way::Container || error.code != Code::NotFound {
         return error;
     }
     let way = format!(
-        "`sandbox.images: {{{}: IMAGE}}` in the settings names an image with `{}`",
+        "set `sandbox.images: {{{}: IMAGE}}` in the settings to an image that has `{}`",
         language.as_str(),
         language.interpreter()
     );
@@ -303,14 +303,14 @@ fn none(language: Language) -> String {
 
 fn nowhere(language: Language, why: &[String]) -> ToolError {
     let (name, interpreter) = (language.as_str(), language.interpreter());
-    let message = format!("nothing runs {name} here: {}", why.join("; "));
+    let message = format!("cannot run {name} here: {}", why.join("; "));
     ToolError::new(Code::Unavailable, message).with_way_out([
         format!("install `{interpreter}`, or name an image that has it: `sandbox.images: {{{name}: IMAGE}}`"),
-        "`mimir doctor` says what each sandbox gives here".to_owned(),
+        "run `mimir doctor` to see what each sandbox provides".to_owned(),
     ])
 }
 
-/// A failure that says where it was.
+/// Adds the backend to a failure's details.
 fn stopped(mut error: ToolError, by: &str) -> ToolError {
     if let Some(Value::Object(details)) = &mut error.details
         && details.contains_key("output")

@@ -1,6 +1,6 @@
-//! Whether the code of a tool in Python or bash can be read, by the engine that will run it. Nothing of the code runs.
+//! Syntax checks for Python and bash tools, by the engine that will run them. The code itself is not run.
 //!
-//! TypeScript and JavaScript are compiled when the file is read, so there is nothing to find out about them here.
+//! TypeScript and JavaScript are compiled when the file is read, so their syntax has already been checked.
 
 use mimir_core::{Code, Limits, ToolError, text};
 use mimir_wasm::program::Program;
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use crate::code::CodeEngines;
 use crate::definition::{Body, Checked};
 
-/// Reads Python from stdin, and says what is wrong with it, in JSON.
+/// Reads Python from stdin, and writes the syntax error as JSON.
 const PYTHON: &str = include_str!("syntax/read.py");
 
-/// Reads bash from `$1`, and says what is wrong with it, as bash does.
+/// Reads bash from `$1`, and writes the syntax error as bash does.
 const BASH: &str = "bash -n -c \"$1\"\n";
 
-/// What is wrong, and where in the code: the first line and the first column are 1.
+/// A syntax error and its position in the code, counted from 1.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Wrong {
     line: usize,
@@ -23,8 +23,8 @@ struct Wrong {
     message: String,
 }
 
-/// The faults of the code that only its engine sees. `place` is how messages call the file. The engine is made ready
-/// for it, which takes seconds the first time on a machine.
+/// Returns the faults that only the engine of a language detects. `place` is the name of the file in messages.
+/// Prepares the engine, which takes seconds the first time on a machine.
 pub async fn faults(
     engines: &CodeEngines,
     place: &str,
@@ -70,7 +70,7 @@ async fn bash(engines: &CodeEngines, code: &str) -> Result<Option<Wrong>, ToolEr
     }
 }
 
-/// What the first line says: `bash: -c: line 3: syntax error near unexpected token`.
+/// Parses the first line of output: `bash: -c: line 3: syntax error near unexpected token`.
 fn said_by_bash(said: &str) -> Option<Wrong> {
     let (_, rest) = said.lines().next()?.split_once(" line ")?;
     let (line, message) = rest.split_once(": ")?;
@@ -81,10 +81,10 @@ fn said_by_bash(said: &str) -> Option<Wrong> {
     })
 }
 
-/// The engine said something that is no answer.
+/// Returns the error for engine output that is not a valid result.
 fn unread(said: &[u8]) -> ToolError {
     let said = text::visible(String::from_utf8_lossy(said).trim());
-    let message = format!("the engine did not read the code: {said}");
+    let message = format!("the engine could not check the code: {said}");
     ToolError::new(Code::ExecutionError, message)
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::{Wrong, said_by_bash};
 
     #[test]
-    fn a_line_of_bash_is_a_place_and_words() {
+    fn syntax_bash_error_has_line_and_message() {
         let said = "bash: -c: line 3: syntax error near unexpected token `done'\nbash: -c: line 3: `done'\n";
         let wrong = Wrong {
             line: 3,

@@ -1,7 +1,7 @@
-//! Tools in a language that an engine for whole programs runs, or the machine's own `node`: how they are given what they
-//! are called with, and how their result comes back.
+//! Tools in a language that a whole-program engine or the machine's own `node` runs: passes the arguments to the code
+//! and reads the result.
 //!
-//! Never here: rights. What a tool may reach, its call has with it.
+//! Out of scope: permissions. The call carries the access that it was granted.
 
 use bytes::Bytes;
 use mimir_core::backend::Raw;
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 
 use crate::backend::ScriptBackend;
 
-/// Where the code of a tool in Python is, and what it is called with.
+/// Name of a Python tool's code file; its arguments are in another file.
 const CODE: &str = "tool.py";
 const INPUT: &str = "input.json";
 
-/// What stands around the code of a tool for `node`.
+/// Code before that of a `node` tool.
 const NODE_BEFORE: &str = include_str!("tool/before.mjs");
 const NODE_AFTER: &str = include_str!("tool/after.mjs");
 
-/// What stands before the result of a tool for `node`, in the last line that it writes.
+/// Marker before the result of a `node` tool, on the last line of its output.
 const MARK: &str = "\u{1}mimir-result:";
 
-/// Runs a call of a tool in Python.
+/// Runs a call of a Python tool.
 pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> Raw {
     let place = json!(tool.place);
     let line = tool.checked.places.in_code(1, 1).line;
@@ -61,18 +61,18 @@ fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
     let fault = &told["syntax"];
     if fault.is_object() {
         let line = fault["line"].as_u64().unwrap_or(1);
-        let said = text::visible(fault["message"].as_str().unwrap_or("it cannot be read"));
+        let said = text::visible(fault["message"].as_str().unwrap_or("the code cannot be parsed"));
         let message = format!("{place}:{line}: {said}");
         return Err(ToolError::new(Code::InvalidInput, message));
     }
     let fault = &told["error"];
-    let said = fault["message"].as_str().unwrap_or("it failed");
+    let said = fault["message"].as_str().unwrap_or("the tool failed");
     let stack = fault["stack"].as_array().cloned().unwrap_or_default();
     let message = match stack.first().and_then(Value::as_str) {
         Some(first) => format!("{said} (at {first})"),
         None => said.to_owned(),
     };
-    // What the host refused keeps its code.
+    // A denial by the host keeps its error code.
     let code = serde_json::from_value(fault["code"].clone()).unwrap_or(Code::ExecutionError);
     let error = ToolError::new(code, message);
     Err(match stack.is_empty() {
@@ -81,7 +81,7 @@ fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
     })
 }
 
-/// Runs a call of a tool in bash: stdin and `$1` are the arguments as JSON, `$ARG_name` is one of them, stdout is the
+/// Runs a call of a bash tool: stdin and `$1` are the arguments as JSON, `$ARG_name` is a single one, stdout is the
 /// result.
 pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> Raw {
     let arguments = call.arguments().to_string();
@@ -106,7 +106,7 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> Raw {
     environment.push(("MIMIR_CONVERSATION".to_owned(), conversation.to_string()));
     let line = tool.checked.places.in_code(1, 1).line;
     let program = Program {
-        // Lines of the code are lines of the file.
+        // Blank lines in front make line numbers in the code those of the file.
         code: format!("{}{}", "\n".repeat(line - 1), tool.checked.code),
         arguments: vec![arguments.clone()],
         environment,
@@ -121,7 +121,7 @@ pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> Raw {
     }
 }
 
-/// Runs a call of a tool for `node`, a command like any other.
+/// Runs a call of a `node` tool, as a command like any other.
 pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> Raw {
     Raw::from(on_node(tool, call).await)
 }
@@ -149,21 +149,21 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolEr
     match told["text"].as_str() {
         Some(text) => Ok(output(text.to_owned())),
         None => {
-            let said = told["error"].as_str().unwrap_or("it failed");
+            let said = told["error"].as_str().unwrap_or("the tool failed");
             Err(ToolError::new(Code::ExecutionError, said))
         }
     }
 }
 
-/// The program that calls the tool. What it is called with and its code are texts in it: an object of JavaScript would
-/// take a key `__proto__` for something else than the gates did, and the code is evaluated as a module, so that `export`
-/// means what it says.
+/// Returns the program that calls the tool. The arguments and the code are embedded as strings: a JavaScript object
+/// literal would interpret the key `__proto__` differently from the policy checks, and the code is evaluated as a
+/// module, so that `export` works.
 fn node_program(input: &Value, code: &str) -> String {
     let (input, code) = (json!(input.to_string()), json!(code));
     format!("{NODE_BEFORE}\nconst given = JSON.parse({input});\nconst code = {code};\n{NODE_AFTER}")
 }
 
-/// What a tool is called with.
+/// Returns the arguments and the context of a call.
 fn input(call: &Approved) -> Value {
     let context = call.context();
     let id = context.conversation_id.as_ref();
@@ -187,20 +187,20 @@ fn output(text: String) -> Output {
     }
 }
 
-/// The failure of what ended without a result.
+/// Returns the failure of a program that ended without a result.
 fn ended(finished: &Finished) -> ToolError {
     let code = finished.exit_code;
     let stderr = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();
     let message = match stderr.trim_end().lines().next_back() {
-        Some(last) => format!("it ended with exit code {code}: {last}"),
-        None => format!("it ended with exit code {code}, and returned nothing"),
+        Some(last) => format!("the tool ended with exit code {code}: {last}"),
+        None => format!("the tool ended with exit code {code} and returned nothing"),
     };
     let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
     let details = json!({ "exitCode": code, "stdout": stdout, "stderr": stderr });
     ToolError::new(Code::ExecutionError, message).with_details(details)
 }
 
-/// stdout is the result, unless the exit code says that it failed.
+/// Returns stdout as the result, unless the exit code indicates a failure.
 fn by_exit_code(finished: Finished) -> Result<Output, ToolError> {
     if finished.exit_code != 0 {
         return Err(ended(&finished));
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_a_text_in_the_program() {
+    fn node_program_embeds_arguments_as_a_string() {
         let input = json!({"args": {"__proto__": {"path": "a\u{2028}\"'`"}}});
         let program = node_program(&input, "export const execute = () => 1;");
         let line = program.lines().find(|line| line.contains("const given"));

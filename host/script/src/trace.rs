@@ -1,11 +1,11 @@
-//! A stack as the engine writes it, in the lines of the file.
+//! Maps the engine's stack traces to lines of the file.
 
 use mimir_wasm::script::trace::{mapped, original};
 
 use crate::compile::Compiled;
 use crate::definition::Checked;
 
-/// The frames of a stack that are in the script, with their places in the file called `place`.
+/// Returns the stack frames that are in the script, with positions in the file called `place`.
 pub(crate) fn in_script(
     place: &str,
     compiled: &Compiled,

@@ -1,14 +1,14 @@
-//! The words of code that nothing here parses: Python, bash, and JavaScript for `node`. Read as text, so that what stands
-//! in a comment counts, too: it makes a tool ask for more than it needs, never get more than it asked for.
+//! Words of code that is not parsed here: Python, bash, and JavaScript for `node`. Reads code as plain text, so
+//! comments count too: a tool may then request more than it needs, but never gets more than it requested.
 
 use regex::Regex;
 
 use crate::compile::{Mentions, Words};
 
-/// What Python reaches files by.
+/// Names with which Python accesses files.
 const PYTHON_FILES: [&str; 7] = ["open", "os", "pathlib", "Path", "shutil", "glob", "sqlite3"];
 
-/// What changes them, beside what scripts say.
+/// Names with which Python writes files, besides those of scripts.
 const PYTHON_WRITES: [&str; 8] = [
     "write_text",
     "write_bytes",
@@ -23,17 +23,17 @@ const PYTHON_WRITES: [&str; 8] = [
 /// A mode of `open` that writes.
 const PYTHON_MODES: &str = r#",\s*(?:mode\s*=\s*)?["']([wax][bt]?\+?|r[bt]?\+)["']"#;
 
-/// What Python sends requests by.
+/// Python modules that send requests.
 const PYTHON_NET: [&str; 3] = ["requests", "httpx", "urllib"];
 
-/// Commands of bash that change files.
+/// bash commands that change files.
 const BASH_WRITES: [&str; 12] = [
     "rm", "mv", "cp", "mkdir", "rmdir", "touch", "tee", "ln", "truncate", "install", "unzip",
     "patch",
 ];
 
 fn words(code: &str) -> Words {
-    // A word of a language, or what stands between quotes: both are looked for by their names.
+    // An identifier, or the same text in quotes: both are looked up by name.
     match Regex::new(r"[A-Za-z_][A-Za-z0-9_+]*") {
         Ok(word) => word
             .find_iter(code)
@@ -51,7 +51,7 @@ fn called(code: &str, pattern: &str) -> Words {
     found.map(|name| name.as_str().to_owned()).collect()
 }
 
-/// What a tool in Python mentions, in the words of scripts.
+/// Returns the mentions in a Python tool, in the vocabulary of scripts.
 pub(crate) fn of_python(code: &str) -> Mentions {
     let mut words = words(code);
     let has = |words: &Words, some: &[&str]| some.iter().any(|word| words.contains(*word));
@@ -68,7 +68,7 @@ pub(crate) fn of_python(code: &str) -> Mentions {
     if words.contains("call") {
         words.insert("tools".to_owned());
     }
-    // `from mimir import execute` has no other name for it.
+    // `execute` imported directly from `mimir` has no other sign.
     if words.contains("mimir") && words.contains("execute") {
         words.insert("executor".to_owned());
     }
@@ -78,10 +78,10 @@ pub(crate) fn of_python(code: &str) -> Mentions {
     }
 }
 
-/// What a tool in bash mentions, in the words of scripts.
+/// Returns the mentions in a bash tool, in the vocabulary of scripts.
 pub(crate) fn of_bash(code: &str) -> Mentions {
     let mut found = words(code);
-    // A shell without files is none.
+    // A shell always needs files.
     let mut said = Words::from(["fs".to_owned()]);
     let quiet = Regex::new(r"[0-9&]*>>?\s*(/dev/null|/tmp/\S*|&[0-9-])")
         .map(|quiet| quiet.replace_all(code, "").into_owned());
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn python_is_read_as_text() {
+    fn words_python_mentions() {
         let words = |code| of_python(code).words;
         assert!(!words("def execute(args, context): return 'x'").contains("fs"));
         let read = words("def execute(args, context): return open('a').read()");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn bash_is_read_as_text() {
+    fn words_bash_mentions() {
         let words = |code| of_bash(code).words;
         let quiet = words("grep -r x . 2>/dev/null; echo error >&2; sort > /tmp/x");
         assert!(quiet.contains("fs") && !quiet.contains("writeFile"));

@@ -1,9 +1,9 @@
-//! What a YAML text has to be before the reader with the types may see it: nested no deeper than anything here is. That
-//! reader looks at every open bracket again with each word, so brackets in brackets cost it the square of their number
-//! before it refuses them; this one stops at the first that is too deep. And it copies what an alias stands for each time
-//! that it stands there, so a long text with many aliases is many times as long in memory; this one counts them.
+//! Limits on YAML text before it is deserialized: nesting depth and alias expansion. The deserializer rescans every
+//! open bracket at each token, so nested brackets cost the square of their number before it rejects them; this scanner
+//! stops at the first that is too deep. The deserializer also copies the target of an alias each time it is used, so a
+//! long text with many aliases needs many times its size in memory; this scanner counts them.
 //!
-//! Never here: what the keys mean.
+//! Out of scope: the meaning of the keys.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,27 +11,28 @@ use std::fmt;
 
 use saphyr_parser::{Event, Parser, Span};
 
-/// Levels of lists and mappings. The reader with the types has 128; a schema with objects ten levels deep has thirty.
+/// Maximum nesting depth of lists and mappings. The deserializer allows 128; a schema with objects ten levels deep
+/// needs thirty.
 const DEPTH: usize = 100;
 
-/// A text that this reader cannot read and the other one perhaps can is left to that if it is no longer than this: with
-/// nothing but brackets it costs 0.2 s.
+/// A text that this scanner cannot read is left to the deserializer only up to this length in bytes: consisting of
+/// brackets only, it costs 0.2 s.
 const SHORT: usize = 16 << 10;
 
-/// Bytes that aliases stand for, together. Nobody writes files in which it is more than some kilobytes.
+/// Maximum size in bytes of all expanded aliases. Hand-written files have a few kilobytes at most.
 const ALIASED: usize = 1 << 20;
 
-/// What a value takes beside its text, in the reader with the types.
+/// Overhead of a value besides its text, in the deserializer.
 const VALUE: usize = 64;
 
-/// Why a text is not read.
+/// Reason for rejecting a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
-    /// Where it is, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// The character in the line, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The message.
     pub message: Cow<'static, str>,
 }
 
@@ -41,12 +42,12 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// Whether a text can be read by what reads it into types.
+/// Checks that a text is safe to deserialize.
 pub fn fit(text: &str) -> Result<(), Unfit> {
     events(text).try_for_each(|event| event.map(|_| ()))
 }
 
-/// The events of a text, as far as they can be had.
+/// Returns the events of a text, up to the first error.
 pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span), Unfit>> {
     let mut parser = Parser::new_from_str(text);
     let (mut size, mut over) = (Size::default(), false);
@@ -72,14 +73,14 @@ pub(crate) fn events(text: &str) -> impl Iterator<Item = Result<(Event<'_>, Span
     })
 }
 
-/// How deep and how large what was read so far is.
+/// Depth and size of the text read so far.
 #[derive(Default)]
 struct Size {
-    /// The open lists and mappings: the anchor of each and what is in it, aliases written out.
+    /// Open lists and mappings: the anchor of each and its size, with aliases expanded.
     open: Vec<(usize, usize)>,
-    /// What each anchor stands for.
+    /// Expanded size of each anchor.
     anchored: HashMap<usize, usize>,
-    /// What the aliases so far stand for.
+    /// Expanded size of all aliases so far.
     aliased: usize,
 }
 
@@ -90,7 +91,7 @@ impl Size {
                 self.open.push((*anchor, VALUE));
                 if self.open.len() > DEPTH {
                     return Err(format!(
-                        "lists and mappings in each other, more than {DEPTH}"
+                        "lists and mappings are nested too deep: the limit is {DEPTH} levels"
                     ));
                 }
             }
@@ -105,7 +106,7 @@ impl Size {
                 self.aliased = self.aliased.saturating_add(size);
                 if self.aliased > ALIASED {
                     return Err(format!(
-                        "the aliases up to here stand for more than {ALIASED} bytes; write out what they stand for"
+                        "the aliases up to here expand to more than {ALIASED} bytes: write out their values instead"
                     ));
                 }
                 self.ends(0, size);
@@ -115,7 +116,7 @@ impl Size {
         Ok(())
     }
 
-    /// A value has ended, with its anchor; 0 is none.
+    /// Records the end of a value and its anchor; 0 means no anchor.
     fn ends(&mut self, anchor: usize, size: usize) {
         if anchor != 0 {
             self.anchored.insert(anchor, size);
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nested_is_refused_before_it_costs_anything() {
+    fn yaml_rejects_deep_nesting_quickly() {
         let forms = [
             "[", "{", "[{a: ", "{a: ", "- ", "? ", "[\n", "{a:\n ", "- - [", "[ &a ",
         ];
@@ -161,11 +162,11 @@ mod tests {
         }
         let named = fit(&format!("a:\n {}", "[".repeat(101))).unwrap_err();
         assert_eq!((named.line, named.column), (2, 101));
-        assert!(named.message.contains("more than 100"), "{named}");
+        assert!(named.message.contains("the limit is 100 levels"), "{named}");
     }
 
     #[test]
-    fn aliases_stand_for_no_more_than_a_person_writes() {
+    fn yaml_limits_alias_expansion() {
         let list = |text: &str, times| {
             let aliases = "- *a\n".repeat(times);
             format!("a: &a \"{text}\"\nb:\n{aliases}")
@@ -175,19 +176,19 @@ mod tests {
         let unfit = fit(&list(&"l".repeat(100_000), 60_000)).unwrap_err();
         assert_eq!(unfit.line, 13, "{unfit}");
         assert!(unfit.message.contains("write out"), "{unfit}");
-        // Of aliases of aliases what they come to counts.
+        // Aliases of aliases count with their full expansion.
         let mut tree = String::from("a0: &a0 some words\n");
         for level in 1..40 {
             let below = level - 1;
             tree.push_str(&format!("a{level}: &a{level} [*a{below}, *a{below}]\n"));
         }
         assert!(fit(&tree).unwrap_err().line < 20);
-        // What stands for itself is none.
+        // An alias of itself never becomes an anchor.
         let _ = fit("a: &a [*a, *a]\n");
     }
 
     #[test]
-    fn what_is_not_nested_is_left_to_the_reader_with_the_types() {
+    fn yaml_leaves_flat_text_to_the_deserializer() {
         for text in [
             "",
             "# nothing\n",
@@ -199,7 +200,7 @@ mod tests {
         }
         let deep = format!("a: {}1{}", "[".repeat(99), "]".repeat(99));
         assert_eq!(fit(&deep), Ok(()));
-        // Unreadable and long.
+        // Unreadable and longer than `SHORT`.
         let long = format!("a: [\n{}", "# x\n".repeat(SHORT));
         assert!(fit(&long).is_err());
     }

@@ -1,33 +1,33 @@
-//! The counts that are known, as a text of one line each, sorted: what is looked up is looked for, and the rest is not
-//! even read. A line that is none is as if it were not there.
+//! The known counts, as a text of one line each, sorted: a lookup is a binary search, and the rest is not even parsed.
+//! Invalid lines are ignored.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-/// What a count is kept under.
+/// The key of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key([u8; KEY]);
 
-/// Bytes of a hash that are kept: nobody finds two texts that share as many.
+/// Length of the stored hash in bytes: enough to make collisions infeasible.
 const KEY: usize = 16;
 
-/// Digits of a count: more tokens than that fit into no prompt.
+/// Digits of a count: no prompt has more tokens than that.
 const DIGITS: usize = 8;
 const MOST: u32 = 99_999_999;
 
-/// A line: the key in hex, a blank, the count with zeros before it, the end.
+/// Length of a line: the key in hex, a blank, the count with leading zeros, a newline.
 const LINE: usize = 2 * KEY + 1 + DIGITS + 1;
 
-/// Lines that are kept, at most. Beyond that, the ones from before go: they are counted again where they are needed.
+/// Maximum number of stored lines. Beyond that, the older ones are dropped: they are counted again when needed.
 const LINES_MOST: usize = 20_000;
 
 impl Key {
-    /// The key of what follows from these parts, and from nothing else.
+    /// Returns the key of a text that is determined by exactly these parts.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
-            // With their lengths, so that no two lists of parts are one text.
+            // Includes the lengths, so that no two lists of parts hash the same text.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -47,7 +47,7 @@ impl Key {
     }
 }
 
-/// Counts by their keys.
+/// Counts by key.
 #[derive(Debug, Default)]
 pub struct Book {
     old: String,
@@ -55,7 +55,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// The book that was written as this text. What is no book has nothing in it.
+    /// Parses the stored text. Invalid text counts as empty.
     pub fn read(text: String) -> Self {
         let whole = text.len().is_multiple_of(LINE) && text.is_ascii();
         Self {
@@ -64,7 +64,7 @@ impl Book {
         }
     }
 
-    /// The count under this key, if it is known.
+    /// Returns the count for this key, if it is known.
     pub fn get(&self, key: Key) -> Option<u32> {
         if let Some(count) = self.new.get(&key) {
             return Some(*count);
@@ -77,12 +77,12 @@ impl Book {
         read(&lines[at])
     }
 
-    /// Puts a count into the book.
+    /// Adds a count.
     pub fn put(&mut self, key: Key, count: u32) {
         self.new.insert(key, count.min(MOST));
     }
 
-    /// The text to write, if there is anything new in it.
+    /// Returns the text to store, if it has changed.
     pub fn text(&self) -> Option<String> {
         if self.new.is_empty() {
             return None;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn cache_returns_stored_counts() {
         let mut book = Book::default();
         assert_eq!((book.text(), book.get(key(1))), (None, None));
         for number in 0..100 {
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_not_run_together() {
+    fn key_separates_its_parts() {
         assert_ne!(Key::of(["ab", "c"]), Key::of(["a", "bc"]));
         assert_ne!(Key::of(["a", ""]), Key::of(["a"]));
         assert_eq!(Key::of(["a", "b"]), Key::of(["a", "b"]));
     }
 
     #[test]
-    fn what_is_no_book_knows_nothing_and_is_replaced() {
+    fn cache_ignores_and_replaces_invalid_text() {
         let mut good = Book::default();
         good.put(key(1), 5);
         let good = good.text().unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_without_end() {
+    fn cache_is_limited_in_size() {
         let mut book = Book::default();
         for number in 0..LINES_MOST as u32 {
             book.put(key(number), 1);

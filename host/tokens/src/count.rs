@@ -1,15 +1,15 @@
-//! The count itself.
+//! Counting of tokens.
 
 use std::sync::OnceLock;
 
 use tiktoken_rs::CoreBPE;
 
-/// The longest run of letters, of blanks or of other characters that is looked at as one. The patterns of the
-/// tokenizer try a long run in many ways and give up on the longest, and no text that means something has one.
+/// Maximum length of a run of letters, of blanks or of other characters. The patterns of the tokenizer try a long run
+/// in many ways and give up on the longest, and no meaningful text has one.
 const RUN_MOST: usize = 512;
 
-/// How many tokens `text` is. What would be a special token counts as the text that it is: nobody's description ends a
-/// prompt.
+/// Returns the number of tokens in `text`. A special token counts as the text that it consists of: it has no effect
+/// inside a description.
 pub fn count(text: &str) -> u32 {
     let tokens = pieces(text).map(|piece| match tokenizer() {
         Some(tokenizer) => tokenizer.count_ordinary(piece),
@@ -18,17 +18,17 @@ pub fn count(text: &str) -> u32 {
     u32::try_from(tokens.sum::<usize>()).unwrap_or(u32::MAX)
 }
 
-/// Bytes of English and JSON that are about a token.
+/// Approximate number of bytes of English and JSON per token.
 const TOKEN: usize = 4;
 
-/// The tokenizer, made when it is first asked for. Its tables are part of the program, so it is always there; if they
-/// could not be read, a count would be an estimate.
+/// Returns the tokenizer, created at the first use. Its tables are part of the program, so it is always available; if
+/// they could not be read, the count would be an estimate.
 fn tokenizer() -> Option<&'static CoreBPE> {
     static MADE: OnceLock<Option<CoreBPE>> = OnceLock::new();
     MADE.get_or_init(|| tiktoken_rs::o200k_base().ok()).as_ref()
 }
 
-/// The text in one piece, but for runs that are too long.
+/// Returns the text in one piece, except that runs that are too long are split.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_those_of_the_tokenizer() {
-        // By tiktoken's own o200k_base.
+    fn count_equals_that_of_the_tokenizer() {
+        // Counted by tiktoken's own o200k_base.
         for (text, tokens) in [
             ("", 0),
             ("hello world", 2),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_texts_are_counted_and_in_time() {
+    fn count_is_fast_for_hostile_texts() {
         let start = std::time::Instant::now();
         for character in [
             'a', 'A', ' ', '\n', '!', 'ä', '中', '\u{301}', '\u{200b}', '9', '\'',
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_too_long_is_cut() {
+    fn pieces_split_only_runs_that_are_too_long() {
         let plain = "{\"type\":\"object\"} some words, and more".repeat(100);
         assert_eq!(pieces(&plain).count(), 1);
         let long = format!("a {} b", "ä".repeat(RUN_MOST * 2));

@@ -1,10 +1,9 @@
-//! How many tokens a text is to a model, by the tokenizer o200k, and a book of the counts that are known.
+//! Token counts of texts, by the tokenizer o200k, and a cache of known counts.
 //!
-//! The tokenizer takes a third of a second to be made, so it is made when the first count is not in the book. A count
-//! stands in the book under a [`Key`], a hash of all that the text follows from: whoever knows a key need not even
-//! write the text out.
+//! Creating the tokenizer takes a third of a second, so it is created for the first count that is not in the cache.
+//! The key of a count is a [`Key`], a hash of all inputs of the text: a lookup does not even need the text itself.
 //!
-//! Never here: files, tools, what is printed.
+//! Out of scope: files, tools, output.
 
 mod book;
 mod count;

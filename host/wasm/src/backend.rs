@@ -1,4 +1,4 @@
-//! The backend of every tool that is a component.
+//! Backend of all tools that are components.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use crate::lift::command;
 use crate::pipes::Capture;
 use crate::plugin::Plugin;
 
-/// Where the built-in file tools keep what they replace, below the workspace.
+/// Folder, below the workspace, of the backups that the built-in file tools make.
 const BACKUPS: &str = ".mimir/state/backups";
 
-/// Where the memories are, below the workspace.
+/// Folder of the memories, below the workspace.
 const MEMORY: &str = ".mimir/memory";
 
-/// How the name of the import begins that sends requests.
+/// Prefix of the import that sends requests.
 const HTTP: &str = "wasi:http/outgoing-handler";
 
-/// How the name of the import begins that keeps values.
+/// Prefix of the import that stores values.
 const STORAGE: &str = "mimir:tool/storage";
 
-/// How long a plugin may think about a call before a person is asked without its opinion.
+/// Time limit for a plugin's own assessment of a call. After that the user is asked without it.
 const ASSESS_TIME: Duration = Duration::from_secs(5);
 
-/// Folders of mimir's own that a plugin of the binary may write to.
+/// Folders below `.mimir` that a built-in plugin may write to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OwnFolders {
-    /// The backups, beside what it was granted.
+    /// The backups, in addition to the grants.
     pub(crate) backups: bool,
-    /// The memories, if it was granted them.
+    /// The memories, if granted.
     pub(crate) memory: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct OwnFolders {
 pub(crate) struct WasmBackend(pub(crate) Arc<Plugin>);
 
 impl WasmBackend {
-    /// The files of one call.
+    /// Opens the files of one call.
     fn files(
         &self,
         needs: &Needs,
@@ -65,17 +65,17 @@ impl WasmBackend {
         files(&self.0.host, self.0.own, needs, most, rules, limits)
     }
 
-    /// The component, compiled if need be.
+    /// Returns the component, compiled if necessary.
     async fn callee(&self, call: &Approved) -> Result<&Callee, ToolError> {
         if let Some(callee) = self.0.loaded() {
             return Ok(callee);
         }
-        // Compiling is the host's work, not the tool's, and has bounds of its own. It ends with the call.
+        // Compiling is work of the host, not of the tool, and has its own limits. It ends with the call.
         let _paused = call.deadline().pause();
         Ok(Box::pin(self.0.callee(call.limits().into())).await?)
     }
 
-    /// All that a call may reach and use, and what catches the stdout of a command.
+    /// Returns everything that a call may reach and use, and the capture of a command's stdout.
     fn start(&self, call: &Approved) -> Result<(Start, Option<Capture>), ToolError> {
         let limits = *call.limits();
         let mut capture = None;
@@ -109,7 +109,7 @@ impl WasmBackend {
         Ok((start, capture))
     }
 
-    /// The way to the network, for a component that imports it.
+    /// Returns the network access, for a component that imports it.
     fn network(&self, call: &Approved) -> Network {
         match imports(call, HTTP) {
             true => Network::of(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call),
@@ -117,8 +117,8 @@ impl WasmBackend {
         }
     }
 
-    /// A call in a store of its own. The store is made before anything is waited for, so that its parts are
-    /// not kept beside it.
+    /// Runs a call in a new store. The store is created before the first await, so that its parts are not stored in
+    /// the future as well.
     async fn attempt(&self, call: &Approved) -> Result<Raw, ToolError> {
         let callee = self.callee(call).await?;
         let (store, capture) = {
@@ -136,7 +136,7 @@ impl WasmBackend {
             log_lines: 10,
             ..*call.limits()
         };
-        // It judges before anybody has approved it: a plugin without a grant sees no files.
+        // The assessment runs before any approval: a plugin without a grant sees no files.
         let fs = match tool.trust {
             Trust::Trusted => {
                 self.files(&tool.definition.needs, Access::Read, call.paths(), &limits)?
@@ -152,26 +152,26 @@ impl WasmBackend {
             Ok(Err(error)) => Err(fault(&error, store.data())),
             Err(_) => Err(ToolError::new(
                 Code::Timeout,
-                "it did not judge the call in time",
+                "its assessment of the call timed out",
             )),
         }
     }
 }
 
-/// Whether the component that is called imports an interface whose name begins like this.
+/// Returns true if the called component imports an interface whose name has this prefix.
 fn imports(call: &Approved, interface: &str) -> bool {
     let mut imports = call.tool().origin.imports.iter();
     imports.any(|import| import.starts_with(interface))
 }
 
-/// The environment of a call: settings that tools may see, and what a person has set for this one.
+/// Returns the environment of a call: settings that tools may see, and the user's settings for this call.
 fn variables(call: &Approved) -> Vec<(String, String)> {
     let named = call.rights().environment.iter();
     let named = named.map(|(name, value)| (name.clone(), value.clone()));
     call.variables().iter().cloned().chain(named).collect()
 }
 
-/// The values that a person has set for a call in `wasi:config/store`.
+/// Returns the values that the user has set for a call in `wasi:config/store`.
 fn config(call: &Approved) -> Vec<(String, String)> {
     let config = call.rights().config.iter();
     config
@@ -179,12 +179,12 @@ fn config(call: &Approved) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What it keeps between calls, for a tool that imports that.
+/// Returns the storage between calls, for a tool that imports it.
 pub(crate) fn storage(call: &Approved, host: &WasmHost) -> Option<Storage> {
     imports(call, STORAGE).then(|| call.storage(host.workspace()))
 }
 
-/// The files of a call that was granted these.
+/// Opens the files granted to a call.
 pub(crate) fn files(
     host: &WasmHost,
     own: OwnFolders,
@@ -203,12 +203,12 @@ pub(crate) fn files(
         let host = workspace.join(BACKUPS);
         make_backups(workspace, &host).map_err(|error| {
             let message = format!(
-                "the backups folder {} cannot be made: {error}",
+                "cannot create the backups folder {}: {error}",
                 host.display()
             );
             ToolError::new(Code::PermissionDenied, message)
         })?;
-        // Copies of what is replaced are no files that the call adds.
+        // Backup copies do not count as files added by the call.
         backups = Some(Mount {
             host,
             guest: format!("/{BACKUPS}"),
@@ -224,8 +224,8 @@ pub(crate) fn files(
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 
-/// Nobody writes below `.mimir`, but this plugin to the memories. What a person has denied holds there, too. A look makes
-/// no folder: where it is not there, the plugin sees none.
+/// Mounts the memories, the only part of `.mimir` that a plugin may write to, and this plugin only. Deny rules of the
+/// user apply there, too. A read-only call does not create the folder: if it is missing, the plugin does not see one.
 fn open_memory(
     workspace: &Path,
     mounts: &mut Vec<Mount>,
@@ -238,7 +238,7 @@ fn open_memory(
         let made = mimir_core::files::no_links(workspace, &folder)
             .and_then(|()| std::fs::create_dir_all(&folder));
         made.map_err(|error| {
-            let message = format!("the folder {MEMORY} cannot be made: {error}");
+            let message = format!("cannot create the folder {MEMORY}: {error}");
             ToolError::new(Code::PermissionDenied, message)
         })?;
     }
@@ -250,7 +250,7 @@ fn open_memory(
     Ok(())
 }
 
-/// The directories of the workspace that were granted.
+/// Returns the granted directories of the workspace.
 fn granted(workspace: &Path, needs: &Needs, most: Access, rules: &PathRules) -> Vec<Mount> {
     let mounts = needs.files.iter().map(|need| {
         let root = need.path == ".";
@@ -274,7 +274,7 @@ fn granted(workspace: &Path, needs: &Needs, most: Access, rules: &PathRules) -> 
     mounts.collect()
 }
 
-/// The files of a program: the workspace as far as it was granted, under `at`, and a folder of the program's own.
+/// Opens the files of a program: the granted part of the workspace, under `at`, and a temporary folder.
 pub(crate) fn program_files(
     host: &WasmHost,
     needs: &Needs,
@@ -305,7 +305,7 @@ pub(crate) fn program_files(
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 
-/// The files of a script that is a program.
+/// Opens the files of a script that is a program.
 pub(crate) fn script_files(
     host: &WasmHost,
     call: &Approved,
@@ -322,7 +322,7 @@ pub(crate) fn script_files(
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 
-/// The quota and the undo record of a call in the workspace.
+/// Returns the quota and the undo recorder of a call in the workspace.
 pub(crate) fn watch(limits: &Limits, undo: Option<UndoRecorder>) -> Watch {
     Watch {
         quota: Some(Quota::new(limits.new_file_bytes, limits.new_files)),
@@ -330,7 +330,7 @@ pub(crate) fn watch(limits: &Limits, undo: Option<UndoRecorder>) -> Watch {
     }
 }
 
-/// Says what a call may add to the workspace.
+/// Formats the limit for new files of a call.
 pub(crate) fn too_many_files(bytes: u64, files: u64) -> String {
     let bytes = mimir_core::text::bytes(bytes);
     format!(
@@ -338,7 +338,7 @@ pub(crate) fn too_many_files(bytes: u64, files: u64) -> String {
     )
 }
 
-/// The call whose changes are recorded.
+/// Returns the call whose changes are recorded.
 pub(crate) fn undo_target(host: &WasmHost, call: &Approved) -> UndoTarget {
     UndoTarget {
         workspace: host.workspace().to_owned(),
@@ -352,7 +352,7 @@ fn internal(error: wasmtime::Error) -> ToolError {
     ToolError::new(Code::Internal, format!("{error:#}"))
 }
 
-/// Makes the folder of the backups. What came with a checkout may be a link, which could lead anywhere.
+/// Creates the backups folder. In a checkout it may be a link, which could lead anywhere.
 pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
     mimir_core::files::no_links(workspace, backups)?;
     if let Some(state) = backups.parent() {
@@ -360,7 +360,7 @@ pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<
     }
     #[cfg_attr(
         not(unix),
-        expect(unused_mut, reason = "only modes change it, which are not there")
+        expect(unused_mut, reason = "only changed by modes, which this platform does not have")
     )]
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -371,11 +371,11 @@ pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<
     }
 }
 
-/// The copies may be of files that only their owner reads.
+/// The originals may be readable by their owner only.
 #[cfg(unix)]
 const PRIVATE: u32 = 0o700;
 
-/// Takes a folder from everybody but its owner; one that is not ours stays as it is.
+/// Restricts a folder to its owner. A folder of another owner is left unchanged.
 #[cfg(unix)]
 fn close_to_others(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -386,7 +386,7 @@ fn close_to_others(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Who may use a folder is inherited here.
+/// Access rights of a folder are inherited on this platform.
 #[cfg(not(unix))]
 fn close_to_others(_: &Path) -> std::io::Result<()> {
     Ok(())

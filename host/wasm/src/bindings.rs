@@ -1,4 +1,4 @@
-//! The contract of `wit/` as Rust. Nothing is written by hand here.
+//! The WIT contract of `wit/` as Rust. Generated code only.
 
 mod generated {
     wasmtime::component::bindgen!({

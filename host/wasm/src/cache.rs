@@ -1,8 +1,7 @@
-//! Files in the user's cache folder: compiled code, and what was learnt about a component.
+//! Files in the user's cache folder: compiled code, and descriptions of components.
 //!
-//! An entry is named by what it was made from, carries the hash of its name and content, and is used only if
-//! folder and file belong to this user alone and the hash holds. Anything else is as if it were not
-//! there.
+//! The name of an entry is the hash of its input. The entry carries a hash of its name and content, and is used only
+//! if folder and file belong to this user alone and the hash matches. Any other entry is ignored.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -25,38 +24,38 @@ const MAGIC: &[u8; 8] = b"mimir\0c\x02";
 /// Magic and hash.
 const HEADER: usize = MAGIC.len() + 32;
 
-/// A folder that only this user can write to, or none.
+/// A folder that only this user can write to, or no folder.
 #[derive(Debug)]
 pub struct Cache {
     folder: Option<PathBuf>,
-    /// Whether somebody was told that it cannot be used.
+    /// True once a warning was logged that it cannot be used.
     told: AtomicBool,
     counts: Counts,
 }
 
-/// What `doctor` says about the cache.
+/// State of the cache, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheState {
-    /// Nothing is kept.
+    /// Nothing is cached.
     Off,
-    /// It is not there yet; the first entry makes it.
+    /// The folder does not exist yet; the first entry creates it.
     Absent,
     /// It can be used.
     Good {
-        /// How many entries.
+        /// Number of entries.
         entries: u64,
-        /// How many bytes.
+        /// Size in bytes.
         bytes: u64,
     },
     /// It is not used.
     Bad {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Cache {
-    /// A cache in `folder`, or one that keeps nothing.
+    /// Creates a cache in `folder`, or one that stores nothing.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self {
             folder,
@@ -65,17 +64,17 @@ impl Cache {
         }
     }
 
-    /// Where it is.
+    /// Returns its folder.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Where it is counted what was there.
+    /// Returns the counters of hits and misses.
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Its state and size.
+    /// Returns its state and size.
     pub fn state(&self) -> CacheState {
         let Some(folder) = &self.folder else {
             return CacheState::Off;
@@ -84,7 +83,7 @@ impl Cache {
             why: error.to_string(),
         };
         if folder.symlink_metadata().is_err() {
-            // The first entry makes it, in the nearest folder that is there.
+            // The first entry creates it, in the nearest existing ancestor.
             let mut above = folder.ancestors().skip(1);
             let above = above.find(|folder| folder.symlink_metadata().is_ok());
             return match above.map_or(Ok(()), private::check_writable) {
@@ -102,7 +101,7 @@ impl Cache {
             if folder.symlink_metadata().is_err() {
                 continue;
             }
-            // Each is checked before an entry of it is used.
+            // Each subfolder is checked before an entry of it is used.
             if let Err(error) = private::check_folder(&folder) {
                 return CacheState::Bad {
                     why: format!("{}: {error}", folder.display()),
@@ -119,14 +118,14 @@ impl Cache {
         CacheState::Good { entries, bytes }
     }
 
-    /// The content of an entry, if there is a whole one that only this user can have written.
+    /// Returns the content of an entry if it is intact and can only have been written by this user.
     pub(crate) fn get(&self, kind: Kind, key: &str) -> Option<Bytes> {
         let folder = self.folder.as_ref()?;
         match read(folder, &folder.join(kind.folder()), key) {
             Ok(content) => content,
             Err(error) => {
                 if error.kind() == io::ErrorKind::InvalidData {
-                    tracing::warn!(%error, key, "a cache entry is not used and made anew");
+                    tracing::warn!(%error, key, "ignoring a cache entry; it will be replaced");
                 } else {
                     self.useless(folder, &error);
                 }
@@ -135,7 +134,7 @@ impl Cache {
         }
     }
 
-    /// Keeps an entry. A cache that cannot be written costs time and nothing else.
+    /// Stores an entry. A cache that cannot be written to only costs time.
     pub(crate) fn put(&self, kind: Kind, key: &str, content: &[u8]) {
         let Some(folder) = &self.folder else {
             return;
@@ -145,29 +144,29 @@ impl Cache {
         }
     }
 
-    /// Says once that the cache is of no use: what is wrong with one entry is wrong with the others too.
+    /// Warns once that the cache cannot be used: a fault of one entry applies to the others, too.
     fn useless(&self, folder: &Path, error: &io::Error) {
         if self.told.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%error, "the cache cannot be used");
+            tracing::debug!(%error, "cannot use the cache");
             return;
         }
         let folder = folder.display();
         tracing::warn!(
-            "the cache {folder} cannot be used ({error}), so tools are compiled again each time; MIMIR_CACHE_DIR names another folder"
+            "the cache {folder} cannot be used ({error}), so tools are compiled each time; set MIMIR_CACHE_DIR to another folder"
         );
     }
 }
 
-/// What an entry holds.
+/// The content of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Machine code.
     Compiled,
-    /// What is known of a file of machine code.
+    /// Seal of a file of machine code.
     Seal,
-    /// What one component says of itself.
+    /// Description of one component.
     Description,
-    /// What is in one folder of tools.
+    /// Index of one folder of tools.
     Folder,
 }
 
@@ -184,7 +183,7 @@ impl Kind {
     }
 }
 
-/// The hash that an entry carries. The name is part of it: an entry under another name is foreign.
+/// Returns the hash that an entry carries. It covers the name: an entry under another name is not valid.
 fn seal(key: &str, content: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update((key.len() as u64).to_le_bytes());
@@ -196,7 +195,7 @@ fn seal(key: &str, content: &[u8]) -> [u8; 32] {
 fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Bytes>> {
     use io::ErrorKind::{NotADirectory, NotFound};
     let mut file = match private::open(&folder.join(key)) {
-        // What is in the way of the folder is found when something is to be kept.
+        // An obstacle in the path is reported when an entry is stored.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
         other => other?,
     };
@@ -222,7 +221,7 @@ fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()>
     })
 }
 
-/// Writes a file that is there as a whole or not at all.
+/// Writes a file atomically.
 fn write_to(
     top: &Path,
     folder: &Path,
@@ -241,7 +240,7 @@ fn write_to(
         fs::rename(&temporary, folder.join(key))
     })();
     if written.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         fs::remove_file(&temporary).ok();
     }
     written

@@ -1,4 +1,4 @@
-//! One call of one component: a fresh store and instance, its bounds, and what came of it.
+//! A single call of a component: a fresh store and instance, its limits, and its result.
 
 use std::pin::pin;
 
@@ -25,26 +25,26 @@ use crate::lift::{self, LiftError, LiftedOutput, LiftedTool};
 use crate::pace::GiveWay;
 use crate::pipes::Capture;
 
-/// Fuel between two looks at the clock: about a millisecond of computing. Each look costs about a
-/// microsecond, so one in a thousand is spent on it.
+/// Fuel between two checks of the clock: about a millisecond of computing. Each check costs about a microsecond, a
+/// thousandth of the time.
 const YIELD_EVERY: u64 = 1_000_000;
 
-/// What a result may carry beside its payload, such as names, codes and the list itself.
+/// Allowance of a result in addition to its payload, for names, codes and the list itself.
 const OUTPUT_FRAME: usize = 1 << 20;
 
-/// The interface of a toolset. One of a later version that is compatible is found under it, too.
+/// The interface of a toolset. The lookup also finds a later, compatible version.
 const TOOLSET: &str = "mimir:tool/toolset@1.0.0";
 
-/// The setting that bounds a result, as messages name it.
+/// The setting that limits a result, as named in messages.
 pub(crate) const OUTPUT_LIMIT: &str = "limits.outputBytes";
 
-/// A component that is ready to be instantiated, with the exports that will be called.
+/// A component ready to be instantiated, with the exports that will be called.
 pub(crate) enum Callee {
     Toolset {
         pre: InstancePre<Guest>,
         toolset: toolset::GuestIndices,
-        /// Its function `call` by itself: to look up the others, too, and compare their types, takes as long as some
-        /// calls do.
+        /// The export `call` alone: looking up the others as well, and comparing their types, takes as long as some
+        /// calls.
         call: ComponentExportIndex,
         assessor: Option<assessor::GuestIndices>,
     },
@@ -62,7 +62,7 @@ impl Callee {
         place: &str,
     ) -> Result<Self, HostError> {
         let odd = |error: wasmtime::Error| {
-            let message = format!("{place} is not what it looked like: {error:#}");
+            let message = format!("{place} does not match its detected kind: {error:#}");
             HostError::Component(message, Code::InvalidInput)
         };
         Ok(match kind {
@@ -98,17 +98,17 @@ impl Callee {
         }
     }
 
-    /// A store with the bounds of one call.
+    /// Creates a store with the limits of one call.
     pub(crate) fn store(&self, start: Start) -> wasmtime::Result<Store<Guest>> {
         let (most, limit) = self.handed_over(&start.limits);
         store(self.pre().engine(), start, most, limit)
     }
 
-    /// Bytes of the host's memory that what a guest hands over at once may take, and the setting that says
-    /// so. A byte of a toolset's result is a byte here too. What a foreign component returns is taken value
-    /// by value, unless its function is called [directly](lift), and each element of a list, also of a list of
-    /// bytes inside a type, is a whole [`Val`]: as many of them are taken as make a result of the size that is
-    /// allowed, but the host holds no more for the guest than the guest may hold itself.
+    /// Returns the limit in bytes of host memory for the data that a guest hands over at once, and the setting that
+    /// defines it. A byte of a toolset's result is a byte here, too. The result of a foreign component is converted
+    /// value by value, unless its function is called [directly](lift), and each element of a list, even of a list of
+    /// bytes inside a type, is a whole [`Val`]. So the limit allows as many values as make a result of the allowed
+    /// size, but the host never holds more memory for the guest than the guest may use itself.
     fn handed_over(&self, limits: &Limits) -> (usize, &'static str) {
         let bytes = |most: u64| usize::try_from(most).unwrap_or(usize::MAX);
         let output = bytes(limits.output_bytes);
@@ -124,7 +124,8 @@ impl Callee {
     }
 }
 
-/// A store with the bounds of one call. A guest may hand over `most` bytes at once, which the setting `limit` says.
+/// Creates a store with the limits of one call. A guest may hand over `most` bytes at once, as the setting `limit`
+/// defines.
 pub(crate) fn store(
     engine: &Engine,
     start: Start,
@@ -142,7 +143,7 @@ pub(crate) fn store(
     Ok(store)
 }
 
-/// Runs a call to its end or to its bounds. What a command prints is in `capture`.
+/// Runs a call to its end or to one of its limits. The output of a command goes to `capture`.
 pub(crate) async fn run(
     mut store: Store<Guest>,
     callee: &Callee,
@@ -165,7 +166,7 @@ pub(crate) async fn run(
     close(store, call, ended)
 }
 
-/// A hint for a built-in tool that can return the same result with less computing.
+/// Returns a hint for a built-in tool that can return the result with less computing.
 fn cheaper(call: &Approved) -> Option<&'static str> {
     let (tool, arguments) = (call.tool(), call.arguments());
     let formats = &tool.definition.input_schema.to_value()["properties"]["format"]["enum"];
@@ -176,7 +177,7 @@ fn cheaper(call: &Approved) -> Option<&'static str> {
         .then_some("`format: raw` hands it over as it was sent")
 }
 
-/// What a call that has ended, or run out of time, came to.
+/// Returns the result of a call that has ended or timed out.
 pub(crate) fn close(
     store: Store<Guest>,
     call: &Approved,
@@ -219,16 +220,16 @@ pub(crate) fn close(
     }
 }
 
-/// What `call` of a toolset returns.
+/// The result type of a toolset's `call`.
 type Called = (Result<types::Output, types::Error>,);
 
-/// The function `call` of a toolset.
+/// Looks up the function `call` of a toolset.
 fn call_of(component: &Component) -> Option<ComponentExportIndex> {
     let toolset = component.get_export_index(None, TOOLSET)?;
     component.get_export_index(Some(&toolset), "call")
 }
 
-/// A result, and whether it was cut.
+/// A result, and true if the call was stopped early.
 pub(crate) type Ended = (Result<Output, ToolError>, bool);
 
 async fn invoke(
@@ -293,7 +294,7 @@ async fn invoke(
     }
 }
 
-/// A lifted result, structured and as text.
+/// Returns a lifted result, structured and as text.
 fn lifted_output(value: Option<Value>) -> Output {
     let text = match &value {
         None => String::new(),
@@ -311,7 +312,7 @@ fn lifted_output(value: Option<Value>) -> Output {
     }
 }
 
-/// What a program printed; one that ends with another code than 0 has failed.
+/// Returns the output of a program. An exit code other than 0 is a failure.
 fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolError> {
     let stdout = String::from_utf8_lossy(&stdout).into_owned();
     if code == 0 {
@@ -330,8 +331,8 @@ fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolErro
     Err(ToolError::new(Code::ExecutionError, message).with_details(details))
 }
 
-/// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, why a request or a
-/// command failed, that its time for an answer ran out, and that a write failed for lack of room.
+/// Adds the host's knowledge to a tool's own failure: the rule behind a refusal, the cause of a failed request or
+/// command, a response timeout, and a write that failed for lack of space.
 fn explain(mut error: ToolError, guest: &Guest, limits: &Limits) -> ToolError {
     if error.code == Code::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
@@ -339,7 +340,8 @@ fn explain(mut error: ToolError, guest: &Guest, limits: &Limits) -> ToolError {
         error.message = format!("{} ({refusal})", error.message);
     }
     if let Some(told) = guest.behind(&error) {
-        // The guest's terms have fewer codes, and none for what is meant for a person. What it said is the host's word.
+        // The guest's error type has fewer codes, and none for messages meant for a person. A failure that it passes
+        // on is replaced by the host's own.
         if let Some(details) = convert::details_of(&error, told.code) {
             error.details = details;
         }
@@ -380,12 +382,12 @@ fn explain(mut error: ToolError, guest: &Guest, limits: &Limits) -> ToolError {
     error
 }
 
-/// Adds to the failure of a tool that could not open a file that it was granted none, and how a person grants some.
+/// Extends the failure of a tool that could not open a file because none was granted, with a hint how to grant files.
 fn ungranted(mut error: ToolError, call: &Approved) -> ToolError {
     if error.code != Code::ExecutionError || !grants::lacks_files(call.tool(), call.rights()) {
         return error;
     }
-    // The messages of several standard libraries about a file where no folder is preopened.
+    // Messages of several standard libraries about a missing file where no folder is preopened.
     const WORDS: [&str; 8] = [
         "os error 44",
         "os error 76",
@@ -405,7 +407,7 @@ fn ungranted(mut error: ToolError, call: &Approved) -> ToolError {
     error
 }
 
-/// What the tool says of a failure with what the host says; of what both name, the host's.
+/// Merges a tool's failure details with the host's; the host's take precedence.
 fn both(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
     match (tool, host) {
         (Some(Value::Object(mut tool)), Some(Value::Object(host))) => {
@@ -416,7 +418,7 @@ fn both(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
     }
 }
 
-/// Holds the whole result to its bound.
+/// Checks the whole result against its limit.
 fn bounded(output: Output, limits: &Limits) -> Result<Output, ToolError> {
     let size: usize = output.content.iter().map(Content::len).sum();
     if size as u64 > limits.output_bytes {
@@ -425,14 +427,14 @@ fn bounded(output: Output, limits: &Limits) -> Result<Output, ToolError> {
     Ok(output)
 }
 
-/// The failure of a result that is larger than it may be.
+/// Returns the error for a result that exceeds the limit.
 pub(crate) fn too_large(most: u64) -> ToolError {
     let most = mimir_core::text::bytes(most);
     let message = format!("the result is larger than {most} ({OUTPUT_LIMIT})");
     ToolError::new(Code::LimitExceeded, message)
 }
 
-/// Asks a plugin what it is.
+/// Asks a plugin for its description.
 pub(crate) async fn describe(
     store: &mut Store<Guest>,
     callee: &Callee,
@@ -445,7 +447,7 @@ pub(crate) async fn describe(
     guest.call_describe(store).await.map(Some)
 }
 
-/// Asks a plugin to judge a call of itself.
+/// Asks a plugin to assess a call to itself.
 pub(crate) async fn assess(
     store: &mut Store<Guest>,
     callee: &Callee,

@@ -1,4 +1,4 @@
-//! The time of a host that runs on tokio.
+//! Clock of a host that runs on tokio.
 
 use std::time::{Instant, SystemTime};
 

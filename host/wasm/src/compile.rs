@@ -1,7 +1,7 @@
-//! From a component's bytes to machine code, by way of the cache.
+//! Compilation of components to machine code, through the cache.
 //!
-//! Compiling is bounded in size before it begins ([`bounds`]), in time and memory while it lasts ([`Compiler`]), and
-//! goes through a queue ([`queue`]) that compiles each component once.
+//! Compilation is limited in size before it begins ([`bounds`]) and in time and memory while it runs ([`Compiler`]),
+//! and passes through a queue ([`queue`]) that compiles each component once.
 
 use std::time::Duration;
 
@@ -28,29 +28,29 @@ pub use compiler::{CompileError, CompileJob, Compiler, InProcess};
 pub(crate) use queue::{CompileQueue, Lane, Request, blocking};
 pub use serve::run_if_child;
 
-/// What happens while a component is compiled.
+/// An event during the compilation of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompileEvent {
-    /// It begins.
+    /// Compilation has started.
     Started {
         /// The component.
         name: String,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
     /// The compilation has ended: done, refused, stopped at a limit or cancelled.
     Finished {
         /// The component.
         name: String,
-        /// How long it took.
+        /// Elapsed time.
         took: Duration,
     },
 }
 
-/// The bounds of compiling one component.
+/// Limits for compiling one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// Wall clock, from the moment at which the compiler starts.
+    /// Wall-clock time, from the start of the compiler.
     pub time: Duration,
     /// Bytes of memory of the compiler.
     pub memory: u64,
@@ -71,7 +71,7 @@ impl Default for CompileLimits {
     }
 }
 
-/// The cache key of a component's code: its digest, and a hash of the compiler's version and settings.
+/// Returns the cache key of a component's code: its digest, and a hash of the compiler's version and settings.
 fn key(engine: &Engine, digest: &Hash) -> String {
     struct Hasher(Sha256);
     impl std::hash::Hasher for Hasher {
@@ -88,7 +88,7 @@ fn key(engine: &Engine, digest: &Hash) -> String {
     format!("{digest}-{}", &Hash(settings).to_string()[..16])
 }
 
-/// The compiled component, from the cache if a trustworthy entry is there.
+/// Returns the compiled component from the cache if it has a trustworthy entry.
 pub(crate) fn cached(engine: &Engine, cache: &Cache, digest: &Hash) -> Option<Component> {
     let key = key(engine, digest);
     let counts = cache.counts();
@@ -111,7 +111,7 @@ pub(crate) fn cached(engine: &Engine, cache: &Cache, digest: &Hash) -> Option<Co
     found.map(images::imaged)
 }
 
-/// Loads code that was compiled a moment ago, and stores it in the cache.
+/// Loads freshly compiled code and stores it in the cache.
 fn fresh(
     engine: &Engine,
     cache: &Cache,
@@ -124,15 +124,15 @@ fn fresh(
     Ok(images::imaged(component))
 }
 
-/// The pool's words for a component that has more memories, tables or instances than a call may have. wasmtime exports
-/// no type for it.
+/// Text of the pool's error for a component with more memories, tables or instances than a call may have. wasmtime
+/// exports no type for it.
 const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 
 fn unloadable(name: &str, error: &wasmtime::Error) -> HostError {
     let reason = format!("{error:#}");
     if reason.contains(TOO_LARGE_FOR_POOL) {
         let message =
-            format!("{name} has more memories, tables or instances than a tool may have: {reason}");
+            format!("{name} has more memories, tables or instances than allowed for a tool: {reason}");
         return HostError::Component(message, Code::LimitExceeded);
     }
     HostError::Engine(format!(

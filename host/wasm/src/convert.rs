@@ -1,4 +1,4 @@
-//! Between the contract's types and the core's.
+//! Conversions between the contract's types and those of the core.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use mimir_core::{CallContext, Code, Decision, Group, Hints, Risk, ToolError, tex
 
 use crate::bindings::{assessor, toolset, types};
 
-/// Where the root of the workspace is in a guest: the root, so that relative paths just work.
+/// Path of the workspace in a guest: the root, so that relative paths just work.
 pub(crate) const GUEST_ROOT: &str = "/";
 
-/// The longest name that a tool can give its own kind of failure, in characters.
+/// Maximum length of a tool's own error kind, in characters.
 const NAME_MAX: usize = 64;
 
 pub(crate) fn context(context: &CallContext) -> types::CallContext {
@@ -25,7 +25,7 @@ pub(crate) fn context(context: &CallContext) -> types::CallContext {
     }
 }
 
-/// What a tool returned. Structured content is parsed here, after its size was bounded.
+/// Converts a tool's result. Structured content is parsed here, after its size was limited.
 pub(crate) fn output(output: types::Output) -> Result<Output, ToolError> {
     let structured = match output.structured {
         Some(text) => Some(serde_json::from_str::<Value>(&text).map_err(|error| {
@@ -87,12 +87,12 @@ pub(crate) fn output_to_guest(output: &Output) -> types::Output {
     }
 }
 
-/// What a tool failed with. It cannot speak for others: that a person or a rule said no, that the host's
-/// clock ran out, that the caller went away, is for mimir alone to say, and callers and exit codes rely on
-/// it. A tool that says so (because its own request took too long, or a tool that it called was denied) has
-/// failed, and its word is kept in the details; that its own time for a request ran out is believed where there was
-/// one (see [`details_of`]). What a tool finds out itself it may say: a file that is too
-/// large or a full disk is `limit-exceeded`, and what the system refused is `permission-denied`.
+/// Converts a tool's failure. A tool cannot claim outcomes that only mimir decides: a refusal by a person or a rule,
+/// the host's timeout, and cancellation by the caller, on which callers and exit codes rely. A tool that reports one
+/// of these (because its own request timed out, or a tool that it called was denied) has failed, and its claim goes
+/// into the details; a timeout of its own request is accepted if there was one (see [`details_of`]). Failures that a
+/// tool detects itself are accepted: a file that is too large or a full disk is `limit-exceeded`, and a refusal of the
+/// system is `permission-denied`.
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
     let mut said = None;
@@ -137,8 +137,8 @@ pub(crate) fn error(error: types::Error) -> ToolError {
     }
 }
 
-/// The details of a failure that a tool says has this code, which is not its to say, as it gave them; nothing if it says
-/// something else.
+/// Returns the tool's details of a failure for which it claimed this reserved code, or `None` if it claimed another
+/// one.
 pub(crate) fn details_of(error: &ToolError, code: Code) -> Option<Option<Value>> {
     let said = error.details.as_ref()?.as_object()?;
     let is = error.code == Code::ExecutionError
@@ -232,7 +232,7 @@ pub(crate) fn needs(needs: types::Needs) -> Needs {
         reason: need.reason,
     });
     Needs {
-        // Those are named by a person, never asked for.
+        // Set by a person, and never requested.
         environment: std::collections::BTreeMap::new(),
         config: std::collections::BTreeMap::new(),
         files: files.collect(),
@@ -254,5 +254,5 @@ pub(crate) fn assessment(assessment: assessor::Assessment) -> Assessment {
     }
 }
 
-/// The description of a plugin as it came from the guest.
+/// The description of a plugin as received from the guest.
 pub(crate) type Manifest = toolset::Manifest;

@@ -1,4 +1,4 @@
-//! What a component says of itself, checked once and kept by its hash.
+//! Description of a component, checked once and cached by its hash.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ mod definitions;
 
 use definitions::{NAME_MAX, definitions, line};
 
-/// How a component is called.
+/// The calling convention of a component.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// Through `mimir:tool/toolset`.
     Toolset {
-        /// Whether it judges its own calls.
+        /// True if it assesses its own calls.
         assessor: bool,
     },
     /// Through its own typed exports.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Command,
 }
 
-/// What is known of a component without running it again.
+/// Everything known about a component without running it again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub kind: Kind,
@@ -49,41 +49,40 @@ pub(crate) struct Description {
     pub name: Option<String>,
     pub version: String,
     pub imports: Vec<String>,
-    /// What a toolset says of its tools. Those of other kinds follow from the kind.
+    /// A toolset's tool definitions. Those of the other kinds follow from the kind.
     pub tools: Vec<Definition>,
-    /// Tools that are left out, and why.
+    /// Tools that are left out, with the reasons.
     pub refused: Vec<(String, String)>,
 }
 
-/// What is kept of a component: what it is, or why it is nothing.
+/// The cached result for a component: its description, or the error.
 pub(crate) type Described = Result<Description, (Code, String)>;
 
-/// Version of what is kept, and part of the key under which it is: what another version kept is as if it
-/// were not there. What cannot be read is not used anyway; a new version is needed when old entries could be
-/// read and would be wrong: when something in [`Description`] means something else, when `definitions` checks
-/// more or less, when components are told apart or lifted in another way.
+/// Version of the cached form, and part of its key: entries of other versions are ignored. Entries that cannot be
+/// parsed are ignored anyway; a new version is needed when old entries could be parsed but would be wrong: when a
+/// field of [`Description`] changes its meaning, when `definitions` checks more or less, or when detection or lifting
+/// of components changes.
 pub(crate) const FORM: u32 = 6;
 
-/// Bounds of a description: enough for a plugin that builds its schemas at run time.
+/// Limits for getting a description: enough for a plugin that builds its schemas at run time.
 const TIME: Duration = Duration::from_secs(5);
 const FUEL: u64 = 5_000_000_000;
 const MOST_BYTES: u64 = 4 << 20;
 
-/// What a look at a component brought.
+/// The result of inspecting a component.
 pub(crate) struct Look {
     pub digest: Hash,
     pub described: Described,
-    /// Whether another look would bring the same: what lies at this machine or this moment does not last.
+    /// True if another inspection would return the same: faults of this machine or this moment do not last.
     pub lasts: bool,
 }
 
-/// What is shipped with a component, if it has the form of now.
+/// Parses the description shipped with a component, if it has the current form.
 pub(crate) fn shipped(text: &str) -> serde_json::Result<Description> {
     serde_json::from_str(text)
 }
 
-/// What a component that is part of the binary says of itself at this moment, in the form in which it is
-/// shipped.
+/// Returns the current description of a built-in component, in the form in which it is shipped.
 pub(crate) async fn ask_for_shipping(
     host: &Arc<WasmHost>,
     component: &'static [u8],
@@ -96,8 +95,8 @@ pub(crate) async fn ask_for_shipping(
     Ok(text + "\n")
 }
 
-/// The description of a component: from the cache, or from the component itself. A component that was too
-/// slow a moment ago is asked only if `again`.
+/// Returns the description of a component: from the cache, or from the component itself. A component that recently
+/// timed out is asked only if `again`.
 pub(crate) async fn look(
     host: &Arc<WasmHost>,
     bytes: &Bytes,
@@ -113,7 +112,7 @@ pub(crate) async fn look(
             lasts: true,
         })
     };
-    // What was described before is not read into memory: only its hash is needed.
+    // A component described before is not read into memory: only its hash is needed.
     let digest = digest.or_else(|| bytes.digest(place).ok());
     if let Some(look) = digest.and_then(cached) {
         return look;
@@ -140,7 +139,7 @@ pub(crate) async fn look(
         };
     }
     let described = describe(host, bytes, place, digest, content).await;
-    // A plugin that was too slow may have had a busy machine.
+    // A plugin that timed out may have run on a busy machine.
     let lasts = !matches!(
         described,
         Err(HostError::Engine(_)
@@ -150,7 +149,7 @@ pub(crate) async fn look(
             | HostError::Component(_, Code::Timeout | Code::Unavailable)
             | HostError::Manifest(_, Code::Timeout))
     );
-    // What was not compiled in time was noted where it was compiled.
+    // A compile timeout was already recorded by the compile queue.
     let was_asked = matches!(described, Err(HostError::Manifest(..)));
     let mut described = described.map_err(|error| (error.code(), error.to_string()));
     if let Err((Code::Timeout, reason)) = &mut described
@@ -167,7 +166,7 @@ pub(crate) async fn look(
             Ok(content) => host
                 .cache()
                 .put(cache::Kind::Description, &key(&digest), &content),
-            Err(error) => tracing::warn!(%error, place, "a description cannot be kept"),
+            Err(error) => tracing::warn!(%error, place, "cannot cache a description"),
         }
     }
     Look {
@@ -177,7 +176,7 @@ pub(crate) async fn look(
     }
 }
 
-/// The description of a component from the cache alone: nothing is compiled. `None` if it was never described.
+/// Returns the description of a component from the cache alone, without compiling. `None` if it was never described.
 pub(crate) fn look_cached(host: &WasmHost, bytes: &Bytes, place: &str) -> Option<Look> {
     let digest = bytes.digest(place).ok()?;
     let described = kept(host, &digest)?;
@@ -205,7 +204,7 @@ async fn describe(
     content: Cow<'static, [u8]>,
 ) -> Result<Description, HostError> {
     let detected = family::detect(&content);
-    // Several components may wait for a compiler or for their own end, and none of them in memory.
+    // Several components may wait for a compiler or for their own end; none of them should occupy memory meanwhile.
     drop(content);
     let detected = detected.map_err(|error| {
         let code = serde_json::from_value(error.code().into()).unwrap_or(Code::InvalidInput);
@@ -251,7 +250,7 @@ async fn describe(
     }
 }
 
-/// A definition for a component that has only types to say about itself.
+/// Returns a definition for a component that is described by its types only.
 fn plain(
     name: ToolName,
     description: String,
@@ -273,7 +272,7 @@ fn plain(
     }
 }
 
-/// The tools that a component's own exports come to.
+/// Returns the tools of a component's own exports.
 pub(crate) fn lifted(lifted: &LiftedTools) -> Vec<Definition> {
     let tools = lifted.tools.iter().map(|tool| {
         plain(
@@ -286,13 +285,13 @@ pub(crate) fn lifted(lifted: &LiftedTools) -> Vec<Definition> {
     tools.collect()
 }
 
-/// The one tool of a program, named by its file.
+/// Returns the only tool of a program, named after its file.
 pub(crate) fn program(name: ToolName) -> Definition {
     let (description, schema) = command::definition(&name);
     plain(name, description, schema, None)
 }
 
-/// Runs `describe` with nothing granted.
+/// Runs `describe` without any grants.
 async fn ask(
     host: &Arc<WasmHost>,
     bytes: &Bytes,
@@ -334,7 +333,7 @@ async fn ask(
             ))
         }
         Err(_) => {
-            let message = format!("it did not describe its tools within {} s", TIME.as_secs());
+            let message = format!("its description of its tools took longer than {} s", TIME.as_secs());
             Err(HostError::Manifest(message, Code::Timeout))
         }
     }

@@ -6,26 +6,26 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Bytes that are read and hashed at a time.
+/// Bytes read and hashed at a time.
 const PART: usize = 256 << 10;
 
-/// A sha256; shown and kept in lower-case hex.
+/// A sha256; shown and stored in lower-case hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Hash(pub [u8; 32]);
 
-/// Text that is no sha256 in hex.
+/// Error for text that is not a sha256 in hex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not 64 hex digits")]
 pub struct NoHash;
 
 impl Hash {
-    /// The hash of `bytes`.
+    /// Returns the hash of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The hash of everything that a reader has, a part at a time, with its length.
+    /// Returns the hash of everything that a reader yields, and its length.
     pub(crate) fn of_reader(mut reader: impl Read) -> io::Result<(Self, u64)> {
         let mut hash = Sha256::new();
         let mut part = vec![0; PART];
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_has_the_hash_of_its_bytes() {
+    fn hash_of_reader_equals_hash_of_bytes() {
         for length in [0, 1, PART, 2 * PART + 1] {
             let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let hashed = Hash::of_reader(&*bytes).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_kept_as_hex() {
+    fn hash_is_serialized_as_hex() {
         let hash = Hash::of(b"abc");
         let kept = serde_json::to_string(&hash).unwrap();
         assert!(kept.starts_with("\"ba7816bf8f01cfea"), "{kept}");

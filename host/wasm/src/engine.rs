@@ -1,4 +1,4 @@
-//! The wasmtime engine: how code is compiled and where its memory comes from.
+//! The wasmtime engine: compiler settings and memory allocation.
 
 use wasmtime::{
     Config, Enabled, Engine, Instance, InstanceAllocationStrategy, Module, PoolingAllocationConfig,
@@ -12,59 +12,58 @@ use crate::error::HostError;
 /// The version of wasmtime that runs the components.
 pub const WASMTIME_VERSION: &str = env!("MIMIR_WASMTIME_VERSION");
 
-/// The stack of a guest: addresses, of which a call takes memory for what it uses. Enough for deep but honest recursion,
-/// such as a parser's, and so much that an engine that counts its own depth (CPython by its stack in memory, see
-/// `bridge.wat`) ends a recursion itself, with an error that a program can catch.
+/// Stack of a guest: reserved addresses, of which a call only uses memory as needed. Enough for deep but honest
+/// recursion, such as a parser's, and large enough that an engine with its own depth limit (CPython, by its stack in
+/// memory; see `bridge.wat`) ends a recursion itself, with an error that a program can catch.
 const GUEST_STACK: usize = 32 << 20;
 
-/// The stack of a call's fiber: the guest's, and room for the host functions that it calls.
+/// Stack of a call's fiber: the guest's, and space for the host functions that it calls.
 const FIBER_STACK: usize = GUEST_STACK + (1 << 20);
 
-/// Frames of a guest's backtrace that are kept.
+/// Maximum number of frames in a guest's backtrace.
 pub(crate) const BACKTRACE_FRAMES: usize = 20;
 
-/// Memory that an instance may begin with as pages shared by all, though most of it be zeros: as much as the snapshot of
-/// CPython has. Beyond it what an instance begins with is copied for each.
+/// Largest initial memory that is mapped as shared pages even if most of it is zeros: as much as the snapshot of
+/// CPython has. Larger initial memory is copied for each instance.
 const DENSE_IMAGE: u64 = 64 << 20;
 
-/// Calls under way at once in the pool: every slot of the pipeline, as many assessments, and room
-/// for nested calls.
+/// Concurrent calls in the pool: every slot of the pipeline, as many assessments, and space for nested calls.
 const POOL_INSTANCES: u32 = 4 * Limits::CONCURRENT_TOTAL as u32;
 
-/// Memories and tables that one component may have. More than any honest component needs; adapters and
-/// fused modules make up to a dozen.
+/// Limit for memories and tables of one component. More than any honest component needs; adapters and fused modules
+/// need up to a dozen.
 const MEMORIES_PER_COMPONENT: u32 = 8;
 const TABLES_PER_COMPONENT: u32 = 32;
 
-/// Bytes that stay mapped in a slot between calls. Without them every call ends in a `madvise` that
-/// stops the other cores: two workers do less than one. The memory is as much as the least program in Python changes.
+/// Bytes that stay mapped in a slot between calls. Without them every call ends in a `madvise` that stops the other
+/// cores: two workers do less than one. Sized to the memory that the smallest Python program changes.
 const MEMORY_RESIDENT: usize = 4 << 20;
 const TABLE_RESIDENT: usize = 1 << 20;
 const STACK_RESIDENT: usize = 1 << 20;
 
-/// How a call's memory is had.
+/// The source of a call's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocation {
-    /// From a pool of slots that were reserved once.
+    /// A pool of slots that were reserved once.
     Pooled,
-    /// From the system, call by call.
+    /// The system, call by call.
     OnDemand {
-        /// Why there is no pool.
+        /// The reason why there is no pool.
         why: String,
     },
 }
 
-/// The way in which compiled code addresses memory. Code of one kind does not run on an engine of the other.
+/// The addressing mode of compiled code. Code for one mode does not run on an engine with the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addressing {
-    /// Each memory has reserved all addresses that it can have, and accesses are not checked one by one.
+    /// Each memory reserves all its possible addresses, so accesses need no individual checks.
     Reserved,
-    /// Addresses are scarce: accesses are checked one by one.
+    /// Address space is scarce: each access is checked.
     Checked,
 }
 
 impl Addressing {
-    /// The spelling in the arguments of the compiler process.
+    /// Returns its spelling in the arguments of the compiler process.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Addressing::Reserved => "reserved",
@@ -72,7 +71,7 @@ impl Addressing {
         }
     }
 
-    /// Reads that spelling.
+    /// Parses that spelling.
     pub(crate) fn read(word: &str) -> Option<Self> {
         let all = [Addressing::Reserved, Addressing::Checked];
         all.into_iter().find(|one| one.as_str() == word)
@@ -80,7 +79,7 @@ impl Addressing {
 }
 
 impl Allocation {
-    /// The addressing of code that is compiled for it.
+    /// Returns the addressing mode of code compiled for it.
     pub(crate) const fn addressing(&self) -> Addressing {
         match self {
             Allocation::Pooled => Addressing::Reserved,
@@ -89,7 +88,7 @@ impl Allocation {
     }
 }
 
-/// An engine that compiles for others and runs nothing, and so reserves no pool: the pool does not change the code.
+/// Creates an engine that only compiles, and so reserves no pool: the pool does not affect the code.
 pub(crate) fn compiling(addressing: Addressing) -> Result<Engine, HostError> {
     let mut config = config();
     if addressing == Addressing::Checked {
@@ -98,7 +97,7 @@ pub(crate) fn compiling(addressing: Addressing) -> Result<Engine, HostError> {
     Engine::new(&config).map_err(|error| HostError::Engine(format!("{error:#}")))
 }
 
-/// Makes the engine: with a pool if `pooling` and if the address space can be had, else without.
+/// Creates the engine: with a pool if `pooling` and if enough address space is available.
 pub(crate) fn engine(pooling: bool) -> Result<(Engine, Allocation), HostError> {
     let why = if pooling {
         let mut config = config();
@@ -126,16 +125,16 @@ fn config() -> Config {
         .async_stack_size(FIBER_STACK)
         .memory_init_cow(true)
         .memory_guaranteed_dense_image_size(DENSE_IMAGE)
-        // Backtraces of a guest cost little and are what its author needs.
+        // Backtraces of a guest cost little and are needed by its author.
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES));
     config
 }
 
-/// What a memory reserves beside what it has, where addresses are scarce: room to grow without being moved.
+/// Extra address space reserved by a memory when addresses are scarce, so that it can grow without being moved.
 const GROWTH: u64 = 4 << 20;
 
-/// Without a pool because there are no addresses for it, there are none for a memory with its usual 4 GiB and
-/// its guards either. Code checks each access by itself then, and is slower.
+/// Configures the engine for scarce address space: without a pool for lack of addresses, there are also not enough for
+/// the usual 4 GiB per memory and its guard regions. Code then checks each access, and is slower.
 fn scarce(config: &mut Config) {
     config
         .memory_reservation(0)
@@ -147,7 +146,7 @@ fn scarce(config: &mut Config) {
 /// A module with one memory of one page, in binary.
 const SAMPLE: &[u8] = b"\0asm\x01\0\0\0\x05\x03\x01\0\x01";
 
-/// Runs something: that an engine can be made does not say that a guest has room.
+/// Runs a sample: creating an engine does not prove that a guest fits in memory.
 pub(crate) fn sample(engine: &Engine) -> wasmtime::Result<()> {
     let module = Module::new(engine, SAMPLE)?;
     let mut store = Store::new(engine, ());
@@ -165,10 +164,10 @@ fn pool() -> PoolingAllocationConfig {
         .max_core_instances_per_component(Limits::INSTANCES_MOST)
         .max_memories_per_component(MEMORIES_PER_COMPONENT)
         .max_tables_per_component(TABLES_PER_COMPONENT)
-        // A component with a single module may have them all in that one.
+        // A component with a single module may have all of them in that module.
         .max_memories_per_module(MEMORIES_PER_COMPONENT)
         .max_tables_per_module(TABLES_PER_COMPONENT)
-        // What a call may really hold is the limiter's to say; this only reserves addresses.
+        // The limiter enforces a call's memory limit; this only reserves addresses.
         .max_memory_size(Limits::MEMORY_MOST as usize)
         .table_elements(Limits::TABLE_ELEMENTS_MOST as usize)
         .linear_memory_keep_resident(MEMORY_RESIDENT)
@@ -183,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_engine_run_something_and_share_no_code() {
+    fn engine_runs_in_both_modes_and_shares_no_code() {
         let (pooled, allocation) = engine(true).unwrap();
         sample(&pooled).unwrap();
         let (scarce, without) = engine(false).unwrap();

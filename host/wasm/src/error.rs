@@ -1,11 +1,11 @@
-//! What can go wrong with a component before it runs.
+//! Errors of a component before it runs.
 
 use mimir_core::{Code, ToolError};
 
-/// A fault of the host, or of a component that it was given.
+/// An error of the host, or of a component passed to it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum HostError {
-    /// wasmtime cannot work here at all.
+    /// wasmtime does not work on this machine.
     #[error("WebAssembly cannot be run on this machine: {0}")]
     Engine(String),
     /// The file cannot be read.
@@ -13,27 +13,27 @@ pub enum HostError {
     Read {
         /// The file.
         place: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What the system's error amounts to.
+        /// The code for the system's error.
         code: Code,
     },
-    /// The file is no component that mimir can use.
+    /// The file is not a component that mimir can use.
     #[error("{0}")]
     Component(String, Code),
     /// The component was not compiled within its limits.
     #[error("{0}")]
     Compile(String, Code),
-    /// The file is another one than the one that was described.
+    /// The file differs from the one that was described.
     #[error("{0} has changed since it was read; call it again")]
     Changed(String),
-    /// The plugin's own description of its tools is not usable.
+    /// The plugin's own description of its tools is not valid.
     #[error("{0}")]
     Manifest(String, Code),
 }
 
 impl HostError {
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> Code {
         match self {
             HostError::Engine(_) => Code::Unavailable,
@@ -45,7 +45,7 @@ impl HostError {
         }
     }
 
-    /// A file that cannot be read.
+    /// Returns the error for a file that cannot be read.
     pub(crate) fn read(place: impl Into<String>, error: &std::io::Error) -> Self {
         let code = match error.kind() {
             std::io::ErrorKind::NotFound => Code::FileNotFound,

@@ -1,11 +1,10 @@
-//! What a file is, told from its bytes alone: nothing is compiled and nothing is run.
+//! Detection of a file's kind from its bytes alone: nothing is compiled or run.
 //!
-//! [`detect`] reads the outline of a component (its types, imports and exports; function bodies
-//! are skipped) and answers which of the three families it belongs to. A file that belongs to none gets
-//! a [`FamilyError`] that says what to do about it. The bytes may be hostile: counts, sizes and
-//! nesting are bounded before anything follows them.
+//! [`detect`] reads the outline of a component (its types, imports and exports; function bodies are skipped) and
+//! returns which of the three families it belongs to. Any other file gets a [`FamilyError`] with a remedy. The bytes
+//! may be hostile: counts, sizes and nesting are limited before they are followed.
 //!
-//! Never here: engines, stores, instances.
+//! Out of scope: engines, stores, instances.
 
 mod core_module;
 mod error;
@@ -28,8 +27,8 @@ use wasmparser::component_types::ComponentEntityType;
 
 use crate::lift::{self, LiftedTools};
 
-/// The largest file that is looked at, in bytes. Whole language engines are about 40 MB; above
-/// this, reading and compiling would take minutes and gigabytes.
+/// Largest file that is inspected, in bytes. Whole language engines are about 40 MB; above this, reading and compiling
+/// would take minutes and gigabytes.
 pub const FILE_MOST: u64 = 256 * 1024 * 1024;
 
 /// The contract that this host offers: `mimir:tool` in this version.
@@ -39,39 +38,39 @@ pub const CONTRACT: Version = Version {
     patch: 0,
 };
 
-/// How a component is called.
+/// The calling convention of a component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Family {
     /// It exports `mimir:tool/toolset` and describes its own tools.
     Toolset {
         /// The version of the contract that it was built for.
         version: Version,
-        /// Whether it also exports `mimir:tool/assessor`.
+        /// True if it also exports `mimir:tool/assessor`.
         assessor: bool,
     },
-    /// It exports functions with types; each of them is a tool. At least one is there.
+    /// It exports functions with types, at least one; each of them is a tool.
     Lifted(LiftedTools),
     /// It exports `wasi:cli/run` and nothing else that can be called: a program.
     Command,
 }
 
-/// What the bytes of a component say about it.
+/// The facts that a component's bytes reveal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Detected {
-    /// How it is called.
+    /// Its calling convention.
     pub family: Family,
-    /// The interfaces that it imports, as written (`wasi:io/streams@0.2.6`), in the component's
-    /// order. Interfaces that hold types only are left out: nothing can be done with them.
+    /// The interfaces that it imports, as written (`wasi:io/streams@0.2.6`), in the component's order. Interfaces with
+    /// types only are left out: they give no capability.
     pub imports: Vec<String>,
     /// The names of its exports, as written, in the component's order.
     pub exports: Vec<String>,
 }
 
-/// Tells what a file is. Takes time and memory in proportion to the file's outline, never to the
-/// numbers it claims.
+/// Detects the kind of a file. Takes time and memory in proportion to the file's outline, never to the numbers it
+/// claims.
 ///
-/// A toolset comes before everything else. A component that exports functions *and*
-/// `wasi:cli/run` is lifted, and the run export is listed as skipped: its author typed the functions.
+/// A toolset takes precedence. A component that exports functions *and* `wasi:cli/run` is lifted, and the run export
+/// is listed as skipped: its author typed the functions.
 pub fn detect(bytes: &[u8]) -> Result<Detected, FamilyError> {
     check_size(bytes.len() as u64)?;
     read::check_header(bytes)?;
@@ -89,7 +88,7 @@ pub fn detect(bytes: &[u8]) -> Result<Detected, FamilyError> {
     })
 }
 
-/// The toolset family, or nothing when no toolset is exported.
+/// Returns the toolset family, or `None` if no toolset is exported.
 fn toolset(surface: &Surface) -> Result<Option<Family>, FamilyError> {
     let exported = |wanted: &str| {
         surface.exports().find_map(|(name, ty)| {
@@ -113,7 +112,7 @@ fn toolset(surface: &Surface) -> Result<Option<Family>, FamilyError> {
     Ok(Some(Family::Toolset { version, assessor }))
 }
 
-/// The family of a component that knows nothing of mimir.
+/// Returns the family of a component that was not written for mimir.
 fn foreign(surface: &Surface) -> Result<Family, FamilyError> {
     let tools = lift::lift(surface);
     if !tools.tools.is_empty() {

@@ -1,4 +1,4 @@
-//! Why a guest stopped, in the caller's terms.
+//! Conversion of traps into errors for the caller.
 
 use std::collections::HashSet;
 use std::str::Utf8Error;
@@ -11,44 +11,44 @@ use mimir_core::{Code, ToolError};
 use crate::engine::BACKTRACE_FRAMES;
 use crate::guest::Guest;
 
-/// The message for a recursion without end.
-const TOO_DEEP: &str = "the tool calls itself too deep for its stack";
+/// The message for endless recursion.
+const TOO_DEEP: &str = "the tool's recursion is too deep for its stack";
 
-/// What wasmtime says when a guest hands over more than it may. It exports no type for it.
+/// wasmtime's text for a guest that hands over too much data. It exports no type for it.
 const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
 
-/// How wasmtime says that a guest has more instances, memories or tables than it may, however small they are. It
-/// exports no type for that either.
+/// wasmtime's text for a guest with too many instances, memories or tables, whatever their size. It exports no type
+/// for that either.
 const TOO_MANY: &str = "resource limit exceeded: ";
 
-/// How it says that a guest holds more handles than there are numbers for.
+/// wasmtime's text for a guest that holds more handles than there are numbers.
 const TOO_MANY_HANDLES: &str = "resource table has no free keys";
 
-/// How the system says that there is no memory, or no address for it. Which of its types that is, is up to the platform.
+/// The system's text for a lack of memory or addresses. Its error type depends on the platform.
 const NO_MEMORY: &str = if cfg!(windows) {
     "(os error 1455)"
 } else {
     "(os error 12)"
 };
 
-/// Makes an error of a trap. A limit that was hit before is the cause, whatever the trap says.
+/// Converts a trap into an error. A limit hit before is the cause, whatever the trap.
 pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
     if let Some(limit) = guest.limiter.hit() {
         return exceeded(format!("the tool needed more than {limit} allows"));
     }
     if guest.fs.limit_hit() {
         return exceeded(
-            "the tool opened more files at once than limits.openFiles allows".to_owned(),
+            "the tool opened more files at the same time than limits.openFiles allows".to_owned(),
         );
     }
     if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
         return ToolError::new(
             Code::ExecutionError,
-            format!("the tool ended itself with exit code {code}"),
+            format!("the tool exited with code {code}"),
         );
     }
     if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
-        return ToolError::new(Code::Unavailable, "too many tools run at a time; try again");
+        return ToolError::new(Code::Unavailable, "too many tools are running; try again later");
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => {
@@ -59,7 +59,7 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
             );
         }
         Some(Trap::StackOverflow) => return exceeded(TOO_DEEP.to_owned()),
-        // A stack that the guest has in its memory ends where the memory does.
+        // A stack inside the guest's memory ends where the memory does.
         Some(Trap::MemoryOutOfBounds) if recurses(error) => return exceeded(TOO_DEEP.to_owned()),
         _ => {}
     }
@@ -69,22 +69,22 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
     {
         let limit = guest.handed_over;
         return exceeded(format!(
-            "the tool handed over more at once than {limit} allows"
+            "the tool handed over more data at once than {limit} allows"
         ));
     }
     let what = error.root_cause().to_string();
     if let Some(many) = what.strip_prefix(TOO_MANY) {
         return exceeded(match many.split_once(' ') {
             Some(("instance", _)) => "the tool needed more than limits.instances allows".to_owned(),
-            _ => format!("the tool has more parts than a call may have: {many}"),
+            _ => format!("the tool has more instances, memories or tables than allowed for a call: {many}"),
         });
     }
     if what.contains(TOO_MANY_HANDLES) {
-        return exceeded("the tool holds more handles than a call may have".to_owned());
+        return exceeded("the tool holds more handles than allowed for a call".to_owned());
     }
     if what.ends_with(NO_MEMORY) {
         let message = format!(
-            "there is no memory for the tool at the moment ({what}); see `ulimit -v` and what else runs here"
+            "not enough memory to run the tool ({what}); check `ulimit -v` and the other programs on this machine"
         );
         return ToolError::new(Code::Unavailable, message);
     }
@@ -116,13 +116,13 @@ fn exceeded(message: String) -> ToolError {
     ToolError::new(Code::LimitExceeded, message)
 }
 
-/// The message of a panic, or else the last line of stderr.
+/// Returns the message of a panic, or else the last line of stderr.
 fn last_words(tail: &str) -> Option<String> {
     let mut lines = tail
         .lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with("note: run with"));
     let last = lines.next_back()?;
-    // Rust prints "thread … panicked at file:line:" and the message on the next line.
+    // Rust prints “thread … panicked at file:line:” and the message on the next line.
     let before = lines.next_back();
     Some(match before {
         Some(before) if before.contains("panicked at") => format!("{} {last}", before.trim_start()),

@@ -1,4 +1,4 @@
-//! What is in a folder of tools, and what was known about it the last time.
+//! Contents of a folder of tools, and the cached index of it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,8 +16,7 @@ use crate::cache::{Cache, Kind};
 use crate::describe::Described;
 use crate::digest::Hash;
 
-/// How a file looked from outside. Two looks that agree mean the same content; what runs is hashed
-/// all the same.
+/// Metadata of a file. Equal stamps mean equal content; the content is hashed before it runs all the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     size: u64,
@@ -51,27 +50,27 @@ impl Stamp {
     }
 }
 
-/// What is in a folder of tools.
+/// The contents of a folder of tools.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
-    /// The components by their names.
+    /// The components by name.
     pub(crate) files: BTreeMap<String, Stamp>,
-    /// The scripts by their names: not read here, and watched like the others.
+    /// The scripts by name: not read here, but watched like the components.
     pub(crate) scripts: BTreeMap<String, Stamp>,
-    /// The names that are not Unicode, as far as they can be shown, in their order.
+    /// The names that are not Unicode, as displayed, in order.
     pub(crate) unnamed: Vec<String>,
-    /// The names of links that lead nowhere.
+    /// The names of dangling links.
     pub(crate) dangling: Vec<String>,
-    /// The names of files of WebAssembly text, in their order.
+    /// The names of WebAssembly text files, in order.
     pub(crate) texts: Vec<String>,
 }
 
-/// Looks for components in a folder. A folder that is not there is empty.
+/// Scans a folder for components. A missing folder is empty.
 pub(crate) fn scan(folder: &Path) -> io::Result<Scan> {
     Ok(names(folder)?.scan())
 }
 
-/// The same, and what was known about the folder, which takes about as long to read.
+/// Scans a folder and reads its index, in parallel: both take about the same time.
 pub(crate) fn scan_known(cache: &Cache, folder: &Path) -> io::Result<(Scan, Index)> {
     let names = names(folder)?;
     let index = || Index::read(cache, folder);
@@ -119,7 +118,7 @@ fn names(folder: &Path) -> io::Result<Names> {
     Ok(found)
 }
 
-/// The name of a component's file without its ending, which some systems write in capitals.
+/// Returns the name of a component's file without its extension, which some systems write in capitals.
 pub(crate) fn stem(name: &str) -> Option<&str> {
     let (stem, ending) = name.rsplit_once('.')?;
     ending.eq_ignore_ascii_case("wasm").then_some(stem)
@@ -131,12 +130,12 @@ fn is_text(name: &str) -> bool {
     ending.is_some_and(|ending| ending.eq_ignore_ascii_case("wat"))
 }
 
-/// Whether a file of this name is a script.
+/// Returns true if a file of this name is a script.
 fn is_script(name: &str) -> bool {
     name.ends_with(".yml") || name.ends_with(".yaml")
 }
 
-/// What is at a name.
+/// The kind of file at a name.
 enum Look {
     File(Stamp),
     Dangling,
@@ -144,7 +143,7 @@ enum Look {
 }
 
 impl Names {
-    /// Looks at each.
+    /// Reads the metadata of each file.
     fn scan(self) -> Scan {
         let Self {
             entries,
@@ -154,15 +153,15 @@ impl Names {
         unnamed.sort();
         texts.sort();
         let stamps = in_parts(&entries, |(_, entry)| {
-            // Follows a link: people link to where their build puts the file. What is none is looked at
-            // from its folder, which is half the work.
+            // Follows a link: people link to the output of their build. Other files are looked up from their folder,
+            // which is half the work.
             match entry.metadata() {
                 Ok(meta) if meta.is_symlink() => match std::fs::metadata(entry.path()) {
                     Ok(meta) => Look::File(Stamp::of(&meta)),
                     Err(_) => Look::Dangling,
                 },
                 Ok(meta) => Look::File(Stamp::of(&meta)),
-                // Removed since.
+                // Removed in the meantime.
                 Err(_) => Look::Gone,
             }
         });
@@ -188,13 +187,13 @@ impl Names {
     }
 }
 
-/// So many files are looked at by one thread: for fewer, starting another takes longer than it saves.
+/// Number of files per thread: for fewer files, starting another thread takes longer than it saves.
 const SHARE: usize = 200;
 
-/// More threads than this would wait for each other in the file system.
+/// Maximum number of threads: more would wait for each other in the file system.
 const THREADS: usize = 4;
 
-/// Does the same with each, on several threads if there are many, and gives the results in their order.
+/// Applies a function to each item, on several threads if there are many, and returns the results in order.
 pub(crate) fn in_parts<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let part = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
     if all.len() < 2 * SHARE {
@@ -215,7 +214,7 @@ pub(crate) fn in_parts<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Syn
     })
 }
 
-/// What a thread has come to; if it panicked, so does this one.
+/// Returns the result of a thread; resumes its panic if it panicked.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     match thread.join() {
         Ok(result) => result,
@@ -223,9 +222,8 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     }
 }
 
-/// What is known about the files of a folder. Kept as a line for each file that says which file it
-/// is, and behind it what the file says of itself. That is read only when somebody asks for it, and
-/// handed on as it is when the index is written again.
+/// Cached index of a folder's files. Stored as one line per file that identifies it, followed by the descriptions. A
+/// description is parsed only on demand, and copied as is when the index is written again.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     entries: BTreeMap<String, Entry>,
@@ -239,18 +237,18 @@ struct Entry {
     described: Bytes,
 }
 
-/// The line of a file.
+/// The index line of a file.
 #[derive(Serialize, Deserialize)]
 struct Line<'a> {
     name: Cow<'a, str>,
     stamp: Stamp,
     digest: Hash,
-    /// How many bytes of description follow.
+    /// The length in bytes of its description.
     length: usize,
 }
 
 impl Index {
-    /// What is kept about `folder`.
+    /// Reads the cached index of `folder`.
     pub(crate) fn read(cache: &Cache, folder: &Path) -> Self {
         let kept = cache.get(Kind::Folder, &key(folder));
         let entries = kept.and_then(entries);
@@ -260,14 +258,14 @@ impl Index {
         }
     }
 
-    /// Keeps it, if it is not what was read.
+    /// Stores the index if it differs from the one read.
     pub(crate) fn write(&self, cache: &Cache, folder: &Path) {
         if !self.changed {
             return;
         }
         match self.kept() {
             Ok(content) => cache.put(Kind::Folder, &key(folder), &content),
-            Err(error) => tracing::warn!(%error, "the index of a folder cannot be kept"),
+            Err(error) => tracing::warn!(%error, "cannot store the index of a folder"),
         }
     }
 
@@ -287,7 +285,7 @@ impl Index {
         Ok(content)
     }
 
-    /// Forgets files that are gone or look different now.
+    /// Removes files that are gone or have changed.
     pub(crate) fn retain(&mut self, files: &BTreeMap<String, Stamp>) {
         let before = self.entries.len();
         self.entries
@@ -295,14 +293,14 @@ impl Index {
         self.changed |= self.entries.len() != before;
     }
 
-    /// What is known about a file.
+    /// Returns the entry of a file.
     pub(crate) fn get(&self, name: &str) -> Option<(Hash, Described)> {
         let entry = self.entries.get(name)?;
         let described = serde_json::from_slice(&entry.described).ok()?;
         Some((entry.digest, described))
     }
 
-    /// Notes what is known about a file.
+    /// Adds the entry of a file.
     pub(crate) fn put(&mut self, name: &str, stamp: Stamp, digest: Hash, described: &Described) {
         if let Ok(described) = serde_json::to_vec(described) {
             let entry = Entry {
@@ -316,7 +314,7 @@ impl Index {
     }
 }
 
-/// Takes the kept form apart; nothing if it is not that.
+/// Parses the stored form; `None` if it is not valid.
 fn entries(mut kept: Bytes) -> Option<BTreeMap<String, Entry>> {
     let mut entries = BTreeMap::new();
     while !kept.is_empty() {
@@ -339,7 +337,7 @@ fn entries(mut kept: Bytes) -> Option<BTreeMap<String, Entry>> {
     Some(entries)
 }
 
-/// The name of a folder's index: the folder, and the form of what is kept.
+/// Returns the cache key of a folder's index: the folder, and the version of the form.
 fn key(folder: &Path) -> String {
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let hash = Hash::of(full.as_os_str().as_encoded_bytes()).to_string();
@@ -368,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_known_again() {
+    fn index_returns_stored_entries() {
         let index = index();
         let kept = Bytes::from(index.kept().unwrap());
         let again = Index {
@@ -383,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_in_capitals_is_one_too() {
+    fn stem_accepts_an_extension_in_capitals() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a.wasm", "Tool.WASM", "b.Wasm.txt", "wasm"] {
             std::fs::write(folder.path().join(name), "x").unwrap();
@@ -396,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_back_in_their_order() {
+    fn in_parts_keeps_the_order() {
         for count in [0, 1, 2 * SHARE - 1, 2 * SHARE, 10 * SHARE + 7] {
             let all: Vec<usize> = (0..count).collect();
             let doubled = in_parts(&all, |number| number * 2);
@@ -408,10 +406,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_not_known() {
+    fn index_ignores_truncated_data() {
         let kept = Bytes::from(index().kept().unwrap());
         let whole = (0..=kept.len()).filter(|length| entries(kept.slice(..*length)).is_some());
-        // Nothing, the first file, both.
+        // No file, the first file, both.
         assert_eq!(whole.count(), 3);
     }
 }

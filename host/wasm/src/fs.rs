@@ -1,15 +1,15 @@
-//! The files that a guest sees: `wasi:filesystem` over mounts in which some paths are shielded.
+//! The files that a guest sees: `wasi:filesystem` over mounts with protected paths.
 //!
-//! The engine's own implementation grants a whole directory or none of it. This one resolves every path
-//! itself, one component at a time on directory handles and never through a link that it has not read, judges
-//! the canonical result by [`PathRules`], and then works on that one name in that one directory. Whoever swaps
-//! a link in between finds that nobody follows it.
+//! The engine's own implementation grants a whole directory or none of it. This one resolves every path itself, one
+//! component at a time on directory handles, never following a link that it has not read; it checks the canonical
+//! result against [`PathRules`], and then works on that one name in that one directory. A link swapped in meanwhile is
+//! not followed.
 //!
-//! Work is done on the current thread, because handing a read of a regular file to another one costs more than
-//! the read; a guest that does nothing else still gives way every few milliseconds, so that its timeout fires.
-//! What can take long (`sync`) goes to a thread for blocking work.
+//! Work is done on the current thread, because moving a read of a regular file to another thread costs more than the
+//! read; a guest that does nothing else still yields every few milliseconds, so that its timeout fires. Operations
+//! that can take long (`sync`) run on a thread for blocking work.
 //!
-//! Never here: which mounts a call gets, or what a person is asked.
+//! Out of scope: the choice of a call's mounts, and approval prompts.
 
 mod change;
 mod code;
@@ -57,42 +57,42 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 
 pub(in crate::fs) use wasmtime_wasi::p2::bindings::filesystem::types::Advice;
 
-/// How many refusals are kept: enough to explain a failure, however often a guest knocks.
+/// Maximum number of stored refusals: enough to explain a failure, however often a guest tries.
 const REFUSALS_KEPT: usize = 16;
 
 /// A directory of the host that a guest sees.
 #[derive(Debug, Clone)]
 pub struct Mount {
-    /// Where it is. Its last components are those of `prefix`.
+    /// Path on the host. Its last components are those of `prefix`.
     pub host: PathBuf,
-    /// Under which path the guest finds it; `/` for the workspace root.
+    /// Path in the guest; `/` for the workspace root.
     pub guest: String,
-    /// Its path from the workspace root, by which the rules judge; `""` for the root.
+    /// Path from the workspace root, which the rules are applied to; `""` for the root.
     pub prefix: String,
-    /// Whether files can be changed.
+    /// Read-only or writable.
     pub access: Access,
-    /// What is shielded in it.
+    /// The protected paths in it.
     pub rules: PathRules,
 }
 
-/// The quota and the undo record of a mount.
+/// The quota and the undo recorder of a mount.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
-    /// The quota of what may be added to it.
+    /// The quota for additions.
     pub quota: Option<Quota>,
-    /// Records what changes in it.
+    /// Records changes.
     pub undo: Option<UndoRecorder>,
 }
 
-/// Why a mount could not be made.
+/// An error when opening a mount.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The directory can't be opened.
+    /// The directory cannot be opened.
     #[error("the directory `{path}` cannot be opened: {source}")]
     Open {
-        /// Where it is on the host.
+        /// Path on the host.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A component below the workspace root is a link, which could lead anywhere.
@@ -100,13 +100,13 @@ pub enum MountError {
         "the directory `{path}` is reached through a symbolic link, which a grant does not cover"
     )]
     Link {
-        /// Where it is on the host.
+        /// Path on the host.
         path: String,
     },
-    /// The prefix is no path below the workspace root.
+    /// The prefix is not a path below the workspace root.
     #[error("`{prefix}` is not a path below the workspace")]
     Prefix {
-        /// As it was given.
+        /// The prefix as given.
         prefix: String,
     },
 }
@@ -123,13 +123,13 @@ pub struct GuardedFs {
 }
 
 impl GuardedFs {
-    /// Opens the mounts; the guest may have `max_open` files and directories open at a time.
+    /// Opens the mounts; the guest may have `max_open` files and directories open at the same time.
     pub fn open(mounts: Vec<Mount>, max_open: usize) -> Result<Self, MountError> {
         let watched = mounts.into_iter().map(|mount| (mount, Watch::default()));
         Self::watched(watched.collect(), max_open)
     }
 
-    /// The same, with what is counted in them.
+    /// Opens the mounts with a quota and an undo recorder for each.
     pub fn watched(mounts: Vec<(Mount, Watch)>, max_open: usize) -> Result<Self, MountError> {
         let mut roots = Vec::with_capacity(mounts.len());
         for (mount, watch) in mounts {
@@ -162,8 +162,8 @@ impl GuardedFs {
         })
     }
 
-    /// The same files behind one root `/`, in which each mount is a directory of its own, beside files that the host
-    /// holds and nobody can change.
+    /// Puts the same files under one root `/`, in which each mount is a directory, next to read-only files held in
+    /// memory by the host.
     pub fn behind_front(mut self, files: Vec<(String, Bytes)>) -> Self {
         let mounts = self
             .roots
@@ -181,7 +181,7 @@ impl GuardedFs {
         self
     }
 
-    /// No files at all.
+    /// Returns an empty file system.
     pub fn none() -> Self {
         Self {
             roots: Vec::new(),
@@ -193,7 +193,7 @@ impl GuardedFs {
         }
     }
 
-    /// Whether the guest was ever refused for having too many files open.
+    /// Returns true if the guest was ever refused for having too many files open.
     pub fn limit_hit(&self) -> bool {
         self.limit_hit
     }
@@ -209,17 +209,17 @@ impl GuardedFs {
         })
     }
 
-    /// Why the guest's last write found no room, if that is why it failed.
+    /// Returns the reason if the guest's last write failed for lack of space.
     pub fn exhausted(&self) -> Option<Exhausted> {
         self.disk.exhausted()
     }
 
-    /// The last refusals, oldest first.
+    /// Returns the last refusals, oldest first.
     pub fn refusals(&self) -> &[Refusal] {
         &self.refusals
     }
 
-    /// Why something was not changed last, if that is because it could not be kept. Told once.
+    /// Returns the reason if the last change was refused because it could not be recorded, and clears it.
     pub fn take_unkept(&mut self) -> Option<String> {
         let is = |refusal: &Refusal| matches!(refusal.cause, Cause::Unkept(_));
         let last = self.refusals.iter().rfind(|one| is(one))?.to_string();
@@ -236,8 +236,8 @@ impl GuardedFs {
     }
 }
 
-/// Opens the workspace root by its path, which a person chose, and from there the prefix without links, which
-/// the content of the workspace chooses.
+/// Opens the workspace root by its path, which the user chose, and from there the prefix without following links,
+/// since it depends on the content of the workspace.
 fn open_root(mount: &Mount) -> Result<sys::Dir, MountError> {
     let parts: Vec<&str> = mount
         .prefix
@@ -276,17 +276,17 @@ fn open_root(mount: &Mount) -> Result<sys::Dir, MountError> {
     Ok(dir)
 }
 
-/// What the implementation works on: the files of a store and its table of handles.
+/// The data that the implementation works on: the files of a store and its table of handles.
 pub struct FsCtxView<'a> {
     /// The files.
     pub fs: &'a mut GuardedFs,
-    /// The handles. Its capacity bounds the streams that a guest can pile up.
+    /// The handles. Its capacity limits the streams that a guest can open.
     pub table: &'a mut ResourceTable,
 }
 
-/// A store's data that has files.
+/// Store data that has files.
 pub trait FsView: Send {
-    /// The files and the table of handles.
+    /// Returns the files and the table of handles.
     fn fs(&mut self) -> FsCtxView<'_>;
 }
 
@@ -328,7 +328,7 @@ impl types::Host for FsCtxView<'_> {
 }
 
 impl FsCtxView<'_> {
-    /// Ends an operation: remembers why it was refused, and gives way if the guest has been at it for long.
+    /// Finishes an operation: stores the reason of a refusal, and yields if the guest has worked for long.
     async fn finish<T>(&mut self, done: Result<T, refusal::Fault>) -> FsResult<T> {
         self.fs.pace.give_way().await;
         done.map_err(|fault| self.fail(fault))

@@ -1,4 +1,4 @@
-//! What the host keeps for one call: everything that the guest could reach.
+//! State of one call's store: everything that the guest can reach.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,11 +25,11 @@ use crate::pipes::{Capture, Lines, Pipe};
 use crate::program::{Asks, Sink};
 use crate::script::{Compiler, Loaded};
 
-/// Handles of all kinds that one call may hold: files, streams, pollables. Far more than an honest
-/// guest has, far less than would hurt the host.
+/// Maximum number of handles of all kinds in one call: files, streams, pollables. Far more than an honest guest has,
+/// far less than would burden the host.
 const MOST_HANDLES: usize = 10_000;
 
-/// Progress reports passed on of one call; a client redraws at each.
+/// Maximum number of progress reports passed on from one call; a client redraws at each.
 const MOST_REPORTS: u32 = 10_000;
 
 /// The state of one call's store.
@@ -44,65 +44,66 @@ pub(crate) struct Guest {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) nested: Option<Nested>,
     pub(crate) commands: Option<Effects>,
-    /// Its way to the language model, if it was granted that.
+    /// Its access to the language model, if granted.
     pub(crate) model: Option<Effects>,
-    /// What its plugin keeps between calls.
+    /// Its plugin's storage between calls.
     pub(crate) storage: Option<Storage>,
     /// The values of `wasi:config/store`.
     pub(crate) config: Vec<(String, String)>,
-    /// The last failure of a command or of another tool that it was told.
+    /// The last failure of a command or of another tool that the guest received.
     told: Option<ToolError>,
     pub(crate) reports: u32,
-    /// The setting that bounds what it hands over at once.
+    /// The setting that limits the data that it hands over at once.
     pub(crate) handed_over: &'static str,
-    /// Bytes that its result may have.
+    /// Maximum size of its result in bytes.
     pub(crate) most_output: usize,
-    /// When it last let others run, as far as host calls go.
+    /// Time of its last yield in a host call.
     pub(crate) gave_way: Instant,
     stdout: Option<Lines>,
     stderr: Lines,
-    /// What a program may ask; nothing else has any.
+    /// A program's access to the host; `None` for other guests.
     pub(crate) asks: Option<Asks>,
-    /// Where the console of a script goes that is a program; that of a tool goes to the log.
+    /// Destination of the console of a script that is a program; a tool's console goes to the log.
     pub(crate) console: Option<Sink>,
-    /// What compiles code that a program in JavaScript comes by while it runs.
+    /// Compiler for code that a JavaScript program loads while it runs.
     pub(crate) compiler: Option<Compiler>,
     /// The code that such a program has loaded.
     pub(crate) loaded: Vec<Loaded>,
-    /// A hash that is under way.
+    /// A hash in progress.
     pub(crate) hash: Option<ring::digest::Context>,
 }
 
-/// How a guest is started.
+/// Options for starting a guest.
 pub(crate) struct Start {
     /// The files that it can reach.
     pub fs: GuardedFs,
-    /// Its bounds.
+    /// Its limits.
     pub limits: Limits,
-    /// Who watches.
+    /// The observer of the call.
     pub observer: Arc<dyn Observer>,
-    /// Its way to other tools.
+    /// Its access to other tools.
     pub nested: Option<Nested>,
-    /// Its way to the network.
+    /// Its access to the network.
     pub network: Network,
-    /// Its way to commands.
+    /// Its access to commands.
     pub commands: Option<Effects>,
-    /// Its way to the language model.
+    /// Its access to the language model.
     pub model: Option<Effects>,
-    /// What its plugin keeps between calls.
+    /// Its plugin's storage between calls.
     pub storage: Option<Storage>,
     /// Settings that it may see.
     pub variables: Vec<(String, String)>,
     /// The values of `wasi:config/store`.
     pub config: Vec<(String, String)>,
-    /// argv and streams of a command; a toolset has none.
+    /// argv and streams of a command; `None` for a toolset.
     pub command: Option<Command>,
-    /// What a program may ask.
+    /// A program's access to the host.
     pub asks: Option<Asks>,
 }
 
 impl Start {
-    /// For a component that is asked something by the host itself: it sees these files, and reaches nothing.
+    /// Returns the options for a component that the host itself queries: it sees these files, and reaches nothing
+    /// else.
     pub(crate) fn alone(fs: GuardedFs, limits: Limits) -> Self {
         Self {
             fs,
@@ -121,14 +122,14 @@ impl Start {
     }
 }
 
-/// What a program is given.
+/// The input of a program.
 pub(crate) struct Command {
     pub argv: Vec<String>,
     pub stdin: Vec<u8>,
     pub streams: Streams,
 }
 
-/// Where what a program writes ends up.
+/// Destinations of a program's output.
 pub(crate) enum Streams {
     /// stdout is the result, stderr goes to the log.
     Command(Capture),
@@ -172,7 +173,7 @@ impl Guest {
         }
         let mut config = start.config;
         for (_, value) in &mut config {
-            // It is sent in place of the placeholder, and only where a person has said.
+            // Sent in place of the placeholder, and only to hosts that the user has allowed.
             if let Some(secret) = value.strip_prefix(SECRET_VALUE) {
                 let mut all = start.network.placeholders();
                 let found = all.find(|(name, _)| *name == secret);
@@ -210,7 +211,7 @@ impl Guest {
         }
     }
 
-    /// What a stream ended with.
+    /// Converts the error that ended a stream.
     pub(crate) fn stream_error(
         &self,
         error: &Resource<wasmtime::Error>,
@@ -218,7 +219,7 @@ impl Guest {
         Ok(self.table.get(error)?)
     }
 
-    /// What the host did for the guest, in the guest's terms.
+    /// Converts a result of the host into the guest's types.
     pub(crate) fn hand_on<T>(&mut self, done: Result<T, ToolError>) -> Result<T, types::Error> {
         done.map_err(|error| {
             let told = convert::error_to_guest(&error);
@@ -227,20 +228,20 @@ impl Guest {
         })
     }
 
-    /// The failure behind a guest's own, if it repeats what it was told.
+    /// Returns the original failure if the guest's own error repeats its message.
     pub(crate) fn behind(&self, error: &ToolError) -> Option<&ToolError> {
         let told = self.told.as_ref()?;
         error.message.contains(&told.message).then_some(told)
     }
 
-    /// Tells another one from now on.
+    /// Replaces the observer.
     pub(crate) fn watch(&mut self, observer: Arc<dyn Observer>) {
         self.logs.watch(Arc::clone(&observer));
         self.observer = observer;
         self.reports = MOST_REPORTS;
     }
 
-    /// Passes on the last words of the guest.
+    /// Flushes the guest's remaining output.
     pub(crate) fn close(&self) {
         if let Some(stdout) = &self.stdout {
             stdout.flush();

@@ -1,4 +1,4 @@
-//! What all components of a process share: the engine, the linker, the cache, the workspace.
+//! State shared by all components of a process: the engine, the linker, the cache, the workspace.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -14,31 +14,31 @@ use crate::error::HostError;
 use crate::guest::Guest;
 use crate::linker;
 
-/// Hears what is compiled, to show it to a person.
+/// Called for each compilation, for display.
 pub type OnCompile = Arc<dyn Fn(CompileEvent) + Send + Sync>;
 
-/// How a host is set up. What is not said stays closed.
+/// Options of a host. Unset options give no access.
 #[derive(Clone)]
 pub struct HostOptions {
     /// The folder that tools work in.
     pub workspace: PathBuf,
-    /// Where compiled code is kept; `None` keeps nothing.
+    /// Folder for compiled code; `None` disables the cache.
     pub cache_dir: Option<PathBuf>,
-    /// Whether memory comes from a pool.
+    /// True if memory comes from a pool.
     pub pooling: bool,
-    /// Hears what is compiled.
+    /// Called for each compilation.
     pub on_compile: Option<OnCompile>,
-    /// Compiles components; `None` is [`InProcess`], which bounds no memory.
+    /// Compiles components; `None` is [`InProcess`], which does not limit memory.
     pub compiler: Option<Arc<dyn Compiler>>,
-    /// The bounds of compiling language engines, and components that describe themselves. A call has its own, in its
+    /// The limits for compiling language engines, and components that describe themselves. A call has its own in its
     /// [`Limits`](mimir_core::Limits).
     pub compile_limits: CompileLimits,
-    /// Answers which addresses a name has that a tool sends a request to; `None` is the system.
+    /// Resolves the names to which a tool sends requests; `None` is the system's resolver.
     pub resolver: Option<Arc<dyn Resolver>>,
 }
 
 impl HostOptions {
-    /// A host for `workspace` that keeps nothing and tells nobody.
+    /// Returns the options of a host for `workspace` without a cache or callbacks.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         Self {
             workspace: workspace.into(),
@@ -52,11 +52,11 @@ impl HostOptions {
     }
 }
 
-/// The cache folder, unless tools could write to it: code from there is run without a sandbox.
+/// Returns the cache folder, unless tools could write to it: code from there runs without a sandbox.
 fn outside(options: &HostOptions) -> Option<PathBuf> {
     let cache = options.cache_dir.clone()?;
-    // A folder that is not there yet lies where its nearest ancestor does; unless the way there climbs,
-    // through what is not there yet either.
+    // A missing folder is located by its nearest existing ancestor, unless its path climbs through components that do
+    // not exist either.
     let real = |path: &Path| {
         let there = path.ancestors().find(|above| above.exists())?;
         let rest = path.strip_prefix(there).ok()?;
@@ -68,13 +68,13 @@ fn outside(options: &HostOptions) -> Option<PathBuf> {
         _ => true,
     };
     if below {
-        tracing::warn!(cache = %cache.display(), "the cache lies below the workspace, where tools write, and is not used");
+        tracing::warn!(cache = %cache.display(), "the cache is disabled: its folder is below the workspace, where tools can write");
         return None;
     }
     Some(cache)
 }
 
-/// Runs components. The engine is made when the first one runs: listing tools makes none.
+/// Runs components. The engine is created for the first run: listing tools needs none.
 pub struct WasmHost {
     options: HostOptions,
     cache: Cache,
@@ -82,7 +82,7 @@ pub struct WasmHost {
     running: OnceLock<Result<Running, HostError>>,
 }
 
-/// What exists once something runs.
+/// The state that exists once a component runs.
 pub(crate) struct Running {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<Guest>,
@@ -90,25 +90,25 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The strategy of memory allocation.
+    /// Returns the memory allocation strategy.
     pub(crate) fn allocation(&self) -> &Allocation {
         &self.allocation
     }
 }
 
-/// What `doctor` says about the engine.
+/// Facts about the engine, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineFacts {
-    /// How memory is had, or why nothing can run.
+    /// The memory allocation, or the reason why nothing can run.
     pub allocation: Result<Allocation, String>,
-    /// Where compiled code is kept.
+    /// Folder for compiled code.
     pub cache_dir: Option<PathBuf>,
     /// Its state.
     pub cache: CacheState,
 }
 
 impl WasmHost {
-    /// A host that has done nothing yet.
+    /// Creates a host; nothing is initialized yet.
     pub fn new(options: HostOptions) -> Arc<Self> {
         let compiler = options.compiler.clone();
         let compiler = compiler.unwrap_or_else(|| Arc::new(InProcess::default()));
@@ -120,17 +120,17 @@ impl WasmHost {
         })
     }
 
-    /// Who answers for names, if not the system.
+    /// Returns the resolver, if it is not the system's.
     pub(crate) fn resolver(&self) -> Option<Arc<dyn Resolver>> {
         self.options.resolver.clone()
     }
 
-    /// The folder that tools work in.
+    /// Returns the folder that tools work in.
     pub fn workspace(&self) -> &Path {
         &self.options.workspace
     }
 
-    /// Facts for `doctor`. Makes the engine, and runs something on it.
+    /// Returns facts for `doctor`. Creates the engine, and runs a sample on it.
     pub fn facts(&self) -> EngineFacts {
         EngineFacts {
             allocation: self
@@ -138,24 +138,24 @@ impl WasmHost {
                 .map_err(|error| error.to_string())
                 .and_then(|running| match engine::sample(&running.engine) {
                     Ok(()) => Ok(running.allocation.clone()),
-                    Err(error) => Err(format!("nothing can be started: {error:#}")),
+                    Err(error) => Err(format!("no component can be started: {error:#}")),
                 }),
             cache_dir: self.cache.folder().map(Path::to_owned),
             cache: self.cache.state(),
         }
     }
 
-    /// What the cache of compiled code has saved until now.
+    /// Returns the hits and misses of the cache for compiled code so far.
     pub fn code_counts(&self) -> CodeCounts {
         self.cache.counts().now()
     }
 
-    /// The state and size of the cache. Looks at each of its files, and makes no engine.
+    /// Returns the state and size of the cache. Reads the metadata of each of its files, and creates no engine.
     pub fn cache_state(&self) -> CacheState {
         self.cache.state()
     }
 
-    /// The engine, for who measures it or links components of another kind. Made at the first use.
+    /// Returns the engine, for measurements or for linking components of another kind. Created at the first use.
     pub fn engine(&self) -> Result<Engine, HostError> {
         Ok(self.running()?.engine.clone())
     }
@@ -164,17 +164,17 @@ impl WasmHost {
         &self.cache
     }
 
-    /// The compilations under way.
+    /// Returns the queue of compilations.
     pub(crate) fn compile_queue(&self) -> &CompileQueue {
         &self.compiles
     }
 
-    /// The bounds of compiling what is not compiled for a call.
+    /// Returns the limits for compiling components outside of a call.
     pub(crate) fn compile_limits(&self) -> CompileLimits {
         self.options.compile_limits
     }
 
-    /// The engine and the linker, made at the first use.
+    /// Returns the engine and the linker, created at the first use.
     pub(crate) fn running(&self) -> Result<&Running, HostError> {
         let made = self.running.get_or_init(|| {
             let (engine, allocation) = engine::engine(self.options.pooling)?;
@@ -192,7 +192,7 @@ impl WasmHost {
         made.as_ref().map_err(Clone::clone)
     }
 
-    /// Tells whoever wants to hear it.
+    /// Reports an event to the callback, if there is one.
     pub(crate) fn tell(&self, event: CompileEvent) {
         if let Some(hear) = &self.options.on_compile {
             hear(event);
@@ -205,14 +205,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_where_tools_write_is_not_used() {
+    fn cache_below_the_workspace_is_disabled() {
         let dir = tempfile::tempdir().unwrap();
         let used = |workspace: &str, cache: &str| {
             let mut options = HostOptions::new(dir.path().join(workspace));
             options.cache_dir = Some(dir.path().join(cache));
             outside(&options).is_some()
         };
-        // Whether the workspace is there or not yet.
+        // Both for a workspace that exists already and for one that does not.
         for _ in 0..2 {
             assert!(used("work", "cache"));
             assert!(used("work", "deep/cache"));

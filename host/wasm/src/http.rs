@@ -1,7 +1,8 @@
-//! `wasi:http` for guests: each outgoing request goes through [`mimir_net`], after the call's effect gate has said yes.
+//! `wasi:http` for guests: each outgoing request goes through [`mimir_net`] after the call's effect gate has allowed
+//! it.
 //!
-//! Here a request is carried and its end is told in the guest's terms. What may be sent is said by
-//! [`Effects`](mimir_core::pipeline::Effects), and nothing here adds to it.
+//! This module forwards requests and converts their results for the guest. [`Effects`](mimir_core::pipeline::Effects)
+//! decides which requests are allowed; nothing here extends that.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,14 +31,13 @@ use clients::{Link, limits};
 use secrets::Secrets;
 use upload::Upload;
 
-/// Redirects that are followed for who does not follow them itself, as the built-in `web_fetch` does.
+/// Redirects followed for guests that do not follow them themselves, as the built-in `web_fetch` does.
 const REDIRECTS: usize = 5;
 
-/// How many times its size a packed body may unpack to. Text packs to a tenth at best, what is made to harm to a
-/// thousandth.
+/// Maximum compression ratio of a body. Text compresses to a tenth at best, hostile data to a thousandth.
 const RATIO: u64 = 100;
 
-/// The way of one call to the network.
+/// The network access of one call.
 pub(crate) struct Network(Option<Way>);
 
 #[derive(Clone)]
@@ -50,27 +50,27 @@ struct Way {
     failure: Failure,
 }
 
-/// How the last request went, in the host's words: the guest gets a code.
+/// The result of the last request, with the host's message: the guest gets a code.
 #[derive(Clone, Default)]
 struct Failure(Arc<Mutex<Last>>);
 
 #[derive(Default)]
 enum Last {
-    /// There was none.
+    /// No request was sent.
     #[default]
     None,
-    /// It has an answer.
+    /// It has a response.
     Answered,
     Failed(ToolError),
 }
 
 impl Failure {
-    /// A request went well: what failed before is no cause of what fails later.
+    /// Clears the failure after a successful request: an earlier failure is not the cause of a later error.
     fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Last::Answered;
     }
 
-    /// Notes the cause and says it in the guest's terms.
+    /// Stores the cause and converts it for the guest.
     fn note(&self, error: Error, time: Duration) -> Code {
         let code = codes::of(&error);
         let cause = told(error, time);
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// The failure as people read it, of a request that the settings give so much time.
+/// Returns the failure for the user, for a request with this time limit from the settings.
 fn told(error: Error, time: Duration) -> ToolError {
     let setting = setting(&error, time);
     let mut cause = ToolError::from(error);
@@ -89,10 +89,10 @@ fn told(error: Error, time: Duration) -> ToolError {
     cause
 }
 
-/// The setting behind a bound, as messages name it.
+/// Returns the setting that defines a limit, as named in messages.
 fn setting(error: &Error, time: Duration) -> Option<&'static str> {
     match error {
-        // What is shorter is the tool's own, or that of its caller.
+        // A shorter time was set by the tool itself, or by its caller.
         Error::Timeout { after, .. } if *after == time => Some("limits.httpTimeMs"),
         Error::TooLarge { what, .. } if what.ends_with("body") => Some("limits.httpBodyBytes"),
         _ => None,
@@ -100,12 +100,12 @@ fn setting(error: &Error, time: Duration) -> Option<&'static str> {
 }
 
 impl Network {
-    /// None: every request is refused.
+    /// Returns a network that refuses every request.
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    /// The way that this call has.
+    /// Returns the network access of this call.
     pub(crate) fn of(clients: Arc<Clients>, host: Arc<WasmHost>, call: &Approved) -> Self {
         Self(Some(Way {
             effects: call.effects(),
@@ -117,13 +117,13 @@ impl Network {
         }))
     }
 
-    /// What the guest gets in place of its secrets, by their names.
+    /// Returns the placeholders that the guest gets for its secrets, by name.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let effects = self.0.iter().map(|way| &way.effects);
         effects.flat_map(Effects::placeholders)
     }
 
-    /// A whole exchange, for a guest that does not speak `wasi:http`.
+    /// Performs a whole exchange, for a guest that does not use `wasi:http`.
     pub(crate) async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, ToolError> {
         let Some(way) = &self.0 else {
             let message = "the tool was not granted the network";
@@ -133,7 +133,7 @@ impl Network {
         fetched.map_err(|error| told(error, way.limits.whole))
     }
 
-    /// Why the last request of the call failed, if one did.
+    /// Returns the failure of the call's last request, if it failed.
     pub(crate) fn failure(&self) -> Option<ToolError> {
         let failure = &self.0.as_ref()?.failure;
         match &*failure.0.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -142,8 +142,8 @@ impl Network {
         }
     }
 
-    /// Whether the call has an answer of which it may take more time than it wants to give: then that its time has run
-    /// out is its own to say.
+    /// Returns true if the call has received a response that may take longer than the tool is willing to wait: then
+    /// the tool may report a timeout of its own.
     pub(crate) fn answered(&self) -> bool {
         self.0.as_ref().is_some_and(|way| {
             let last = way.failure.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +156,7 @@ type Io = Box<dyn Future<Output = Result<(), Code>> + Send>;
 type Sent = (http::Response<WasiBody>, Io);
 
 impl WasiHttpHooks for Network {
-    /// The client sets it, from where the request really goes.
+    /// The client sets it from the real target of the request.
     fn set_host_header(&mut self) -> bool {
         false
     }
@@ -200,7 +200,7 @@ impl Way {
         answer::of(&self, limits, link, &method, answer).await
     }
 
-    /// A client that asks the gate of the call about each request.
+    /// Returns a client that calls the effect gate of the call for each request.
     fn client(&self, uri: &http::Uri, headers: &http::HeaderMap) -> (mimir_net::Client, Link) {
         let reach = self.effects.reach();
         let target = Target::parse(&uri.to_string());
@@ -221,7 +221,7 @@ impl Way {
         (client, link)
     }
 
-    /// A whole exchange, with its redirects, each judged like the first.
+    /// Performs a whole exchange, with its redirects, each checked like the first request.
     async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, Error> {
         let (method, url) = (request.method().clone(), request.uri().to_string());
         let mut secrets = self.effects.upload();
@@ -244,7 +244,7 @@ impl Way {
     }
 }
 
-/// Hands each request to the effect gate of the call.
+/// Passes each request to the effect gate of the call.
 struct Gate {
     effects: Effects,
     link: Link,
@@ -272,7 +272,7 @@ impl Authorize for Gate {
             if let Some(secrets) = &self.secrets {
                 secrets.reveal(&self.effects, ask.target)?;
             }
-            // A person may have thought for an hour.
+            // An approval may have taken an hour.
             self.link.renew(&self.effects);
             Ok(match consent {
                 Consent::Listed => Permit::Listed,
@@ -281,7 +281,7 @@ impl Authorize for Gate {
         })
     }
 
-    /// Has the gate of the call say why, and puts it on record.
+    /// Has the effect gate of the call explain the refusal, and records it.
     fn refused<'a>(
         &'a self,
         target: &'a Target,

@@ -1,13 +1,13 @@
-//! WebAssembly components as tools: found, described, compiled once, and run in a fresh, bounded
-//! sandbox per call.
+//! WebAssembly components as tools: discovered, described, compiled once, and run in a fresh, limited sandbox per
+//! call.
 //!
-//! [`Toolbox`] finds components and makes [`mimir_core::Tool`]s of them; a call comes in through the
-//! [`Backend`](mimir_core::Backend) port with its rights settled, gets a store and an instance of its
-//! own, and ends inside its [`mimir_core::Limits`].
+//! [`Toolbox`] finds components and creates [`mimir_core::Tool`]s from them; a call arrives through the
+//! [`Backend`](mimir_core::Backend) interface with its permissions decided, gets its own store and instance, and runs
+//! within its [`mimir_core::Limits`].
 //!
-//! What a component sends over the network goes through [`mimir_net`], after the effect gate of its call has said yes.
+//! A component's network requests go through [`mimir_net`], after the effect gate of its call has allowed them.
 //!
-//! Never here: who may call what, what a person is asked, what is printed.
+//! Out of scope: permissions of callers, approval prompts, output.
 
 mod backend;
 mod bindings;

@@ -1,11 +1,11 @@
-//! Counts what a call holds, over all its memories, tables and instances.
+//! Accounting of a call's resources, over all its memories, tables and instances.
 
 use wasmtime::{ResourceLimiter, Result};
 
 use mimir_core::Limits;
 
-/// Bounds the memory of one call. What goes over a bound is refused to the guest, which usually
-/// traps then; the bound that was hit is remembered, so that the caller hears the cause.
+/// Limits the memory of one call. An allocation beyond a limit is refused to the guest, which usually traps then; the
+/// limit is stored, so that the caller learns the cause.
 pub(crate) struct Limiter {
     memory: u64,
     most_memory: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Limiter {
     hit: Option<&'static str>,
 }
 
-/// Memories and tables that one call may have, however small. Each takes a slot of the pool.
+/// Maximum number of memories and tables of one call, whatever their size. Each takes a slot of the pool.
 const MOST_MEMORIES: usize = 32;
 const MOST_TABLES: usize = 128;
 
@@ -33,12 +33,12 @@ impl Limiter {
         }
     }
 
-    /// Most bytes of memory held at once.
+    /// Returns the peak memory use in bytes.
     pub(crate) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Which bound was hit, in the spelling of the settings.
+    /// Returns the limit that was hit, in the spelling of the settings.
     pub(crate) fn hit(&self) -> Option<&'static str> {
         self.hit
     }
@@ -65,7 +65,8 @@ impl ResourceLimiter for Limiter {
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
-        // Nothing grew, whatever was said above. The sum may now be too high, which only tightens.
+        // Nothing was allocated, although it was counted above. The sum may now be too high, which only tightens the
+        // limit.
         Ok(())
     }
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_growth_beyond_the_memory_s_own_end_counts_for_nothing() {
+    fn growth_beyond_the_memory_maximum_is_not_counted() {
         let mut limiter = Limiter::new(&Limits::default());
         let page = 64 << 10;
         assert!(limiter.memory_growing(0, page, Some(2 * page)).unwrap());

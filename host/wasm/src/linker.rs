@@ -1,5 +1,5 @@
-//! Everything a component may import. What a call was not granted is linked all the same, and
-//! answers that it is not permitted: a plugin never fails to load for lack of a grant.
+//! Everything that a component may import. Imports that a call was not granted are linked all the same, and return a
+//! refusal: a plugin never fails to load for lack of a grant.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
@@ -14,7 +14,7 @@ use crate::guest::Guest;
 use crate::http;
 use crate::imports::config;
 
-/// The linker that all components share.
+/// Creates the linker that all components share.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
@@ -49,7 +49,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
     sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(l)?;
-    // wasmtime's own finds no code in what the body of an answer ends with.
+    // wasmtime's own implementation finds no code in the error that ends the body of a response.
     l.allow_shadowing(true);
     l.instance(http::TYPES)?
         .func_wrap("http-error-code", http::error_code)?;

@@ -1,4 +1,4 @@
-//! What a guest says beside its result, as bounded log lines.
+//! Output of a guest in addition to its result, as limited log lines.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mimir_core::call::{LogLevel, LogLine, Observer};
 use mimir_core::{Limits, text};
 
-/// How much of the end of stderr is kept to explain a failure.
+/// Bytes of the end of stderr that are stored to explain a failure.
 const TAIL: usize = 2 << 10;
 
 /// The log of one call. Clones share it.
@@ -34,7 +34,7 @@ impl Logs {
         })))
     }
 
-    /// Tells another one from now on, as many lines as of a new call.
+    /// Replaces the observer, with as many lines allowed as for a new call.
     pub(crate) fn watch(&self, observer: Arc<dyn Observer>) {
         let mut lines = self.lock();
         lines.observer = observer;
@@ -45,7 +45,7 @@ impl Logs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a line on, if there is room for it.
+    /// Passes on a line, if the limit allows it.
     pub(crate) fn line(&self, level: LogLevel, line: &str) {
         let mut lines = self.lock();
         if lines.left == 0 {
@@ -61,19 +61,19 @@ impl Logs {
         lines.observer.log(LogLine { level, text: shown });
     }
 
-    /// The end of what was written to stderr.
+    /// Returns the end of stderr.
     pub(crate) fn tail(&self) -> String {
         let mut lines = self.lock();
         let bytes: &[u8] = lines.tail.make_contiguous();
         text::sanitize(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// How many bytes of a line are kept.
+    /// Returns the maximum length of a line in bytes.
     pub(crate) fn line_bytes(&self) -> usize {
         self.lock().line_bytes
     }
 
-    /// Says how many lines were dropped.
+    /// Reports the number of dropped lines.
     pub(crate) fn close(&self) {
         let mut lines = self.lock();
         let dropped = std::mem::take(&mut lines.dropped);

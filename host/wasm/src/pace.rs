@@ -1,4 +1,4 @@
-//! Giving way inside host calls: fuel bounds what a guest computes, not what it makes the host do.
+//! Yielding inside host calls: fuel limits a guest's own computing, not the work that it causes in the host.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,16 +8,16 @@ use wasmtime::{CallHook, CallHookHandler, Result, StoreContextMut};
 
 use crate::guest::Guest;
 
-/// How long a guest may keep the host at work without giving way. Short beside any timeout, long
-/// beside a host call.
+/// Time that a guest may keep the host busy without yielding. Short compared with any timeout, long compared with a
+/// host call.
 const SHIFT: Duration = Duration::from_millis(10);
 
-/// Lets the deadline, a cancellation and other calls have their turn whenever a guest calls the host
-/// and has not given way for a while. Without it, a guest that spends its time in host calls that are
-/// ready at once is polled for as long as its fuel lasts, and a copy of megabytes costs it none.
+/// Gives the deadline, a cancellation and other calls a turn whenever a guest calls the host and has not yielded for a
+/// while. Without it, a guest that spends its time in host calls that are ready at once is polled for as long as its
+/// fuel lasts, and a copy of megabytes costs it none.
 pub(crate) struct GiveWay;
 
-// Written out, because a call crosses between guest and host dozens of times: what has nothing to wait for
+// Implemented by hand, because a call crosses between guest and host dozens of times: without anything to wait for, it
 // allocates nothing.
 impl CallHookHandler<Guest> for GiveWay {
     fn handle_call_event<'me, 'store, 'both>(
@@ -40,7 +40,7 @@ impl CallHookHandler<Guest> for GiveWay {
     }
 }
 
-/// Nothing to wait for. It has no size, so that its box is none.
+/// A future that is ready at once. It has no size, so boxing it does not allocate.
 struct GoOn;
 
 impl Future for GoOn {

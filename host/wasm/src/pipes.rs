@@ -1,5 +1,5 @@
-//! stdout and stderr of a guest. They take everything at once and keep a bounded part of it, so that
-//! a guest can neither fill memory with them nor wait for them.
+//! stdout and stderr of a guest. They accept everything at once and store a limited part of it, so that a guest can
+//! neither fill memory with them nor wait for them.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +17,12 @@ use mimir_core::call::LogLevel;
 
 use crate::logs::Logs;
 
-/// How much a stream takes at a time.
+/// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Where what a guest writes ends up.
+/// A destination for a guest's output.
 pub(crate) trait Take: Clone + Send + Sync + Unpin + 'static {
-    /// Takes all of `bytes`, whatever is kept of them.
+    /// Takes all of `bytes`, however much of them is stored.
     fn take(&self, bytes: &[u8]);
 }
 
@@ -86,7 +86,7 @@ impl<T: Take> AsyncWrite for Pipe<T> {
     }
 }
 
-/// stdout or stderr of a guest, cut into log lines. Never full: what does not fit is dropped.
+/// stdout or stderr of a guest, split into log lines. Never full: excess data is dropped.
 #[derive(Clone)]
 pub(crate) struct Lines {
     logs: Logs,
@@ -111,7 +111,7 @@ impl Lines {
         }
     }
 
-    /// Passes on a last line that has no end.
+    /// Passes on a last line without a line end.
     pub(crate) fn flush(&self) {
         let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
         if !part.is_empty() {
@@ -133,7 +133,7 @@ impl Take for Lines {
                 Some(text) => (text, true),
                 None => (piece, false),
             };
-            // A line without end is kept only as far as it will be shown.
+            // A line without an end is stored only as far as it will be shown.
             let room = most.saturating_sub(part.len());
             part.extend_from_slice(&text[..text.len().min(room)]);
             if ends {
@@ -147,7 +147,7 @@ impl Take for Lines {
     }
 }
 
-/// stdout of a command, whose text is the result. Takes everything and keeps so much.
+/// stdout of a command, whose text is the result. Accepts everything and stores up to a limit.
 #[derive(Clone)]
 pub(crate) struct Capture {
     kept: Arc<Mutex<Vec<u8>>>,
@@ -164,7 +164,7 @@ impl Capture {
         }
     }
 
-    /// What was kept, and whether that is less than was written.
+    /// Returns the stored output, and true if it is incomplete.
     pub(crate) fn finish(&self) -> (Vec<u8>, bool) {
         let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         (kept, self.over.load(Ordering::Relaxed))

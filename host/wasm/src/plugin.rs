@@ -1,4 +1,4 @@
-//! One component: where its bytes are, what it is, and its code once something calls it.
+//! A single component: the location of its bytes, its description, and its code once it is called.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::path::PathBuf;
@@ -19,35 +19,35 @@ use crate::guest::Guest;
 use crate::host::WasmHost;
 use crate::http::Clients;
 
-/// Where the bytes of a component are.
+/// The location of a component's bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Bytes {
-    /// In the binary.
+    /// In the executable.
     Bundled(&'static [u8]),
     /// In a file.
     File(PathBuf),
 }
 
-/// One component. Loaded when it is first called, and then kept.
+/// A component. Loaded when it is first called, and cached from then on.
 pub(crate) struct Plugin {
     pub(crate) host: Arc<WasmHost>,
     pub(crate) bytes: Bytes,
-    /// How people know it: a file name, or a built-in's name.
+    /// Its display name: a file name, or a built-in's name.
     pub(crate) place: String,
     pub(crate) digest: Hash,
     pub(crate) kind: Kind,
-    /// Which folders of mimir's own it may write to.
+    /// The folders below `.mimir` that it may write to.
     pub(crate) own: OwnFolders,
     /// The connections of its tools.
     pub(crate) clients: Arc<Clients>,
     code: OnceCell<Arc<Callee>>,
 }
 
-/// The largest file that is taken for a component. Engines of languages reach 40 MB.
+/// Maximum size of a component's file. Language engines reach 40 MB.
 pub(crate) const FILE_MAX: u64 = 256 << 20;
 
 impl Bytes {
-    /// Reads the component. The bytes that are hashed are the bytes that run.
+    /// Reads the component. The hashed bytes are the bytes that run.
     pub(crate) fn read(&self, place: &str) -> Result<std::borrow::Cow<'static, [u8]>, HostError> {
         match self {
             Bytes::Bundled(bytes) => Ok((*bytes).into()),
@@ -58,7 +58,7 @@ impl Bytes {
         }
     }
 
-    /// Hashes the component without holding a file in memory.
+    /// Hashes the component without loading the file into memory.
     pub(crate) fn digest(&self, place: &str) -> Result<Hash, HostError> {
         let path = match self {
             Bytes::Bundled(bytes) => return Ok(Hash::of(bytes)),
@@ -73,13 +73,13 @@ impl Bytes {
     }
 }
 
-/// The error for a file that cannot be read as a component.
+/// Returns the error for a file that cannot be read as a component.
 fn unread(place: &str, error: &io::Error) -> HostError {
     match error.kind() {
         ErrorKind::FileTooLarge => {
             let most = mimir_core::text::bytes(FILE_MAX);
             let message =
-                format!("{place} is larger than {most}, the most that a component may have");
+                format!("{place} is larger than {most}, the limit for components");
             HostError::Component(message, Code::LimitExceeded)
         }
         ErrorKind::InvalidInput => {
@@ -110,12 +110,12 @@ impl Plugin {
         }
     }
 
-    /// The code, if it is loaded already.
+    /// Returns the code if it is already loaded.
     pub(crate) fn loaded(&self) -> Option<&Arc<Callee>> {
         self.code.get()
     }
 
-    /// The code, ready to be instantiated: compiled within these bounds if it is not in the cache.
+    /// Returns the code, ready to be instantiated: compiled within these limits if it is not in the cache.
     pub(crate) async fn callee(
         self: &Arc<Self>,
         limits: CompileLimits,
@@ -123,7 +123,7 @@ impl Plugin {
         if let Some(callee) = self.code.get() {
             return Ok(callee);
         }
-        // The file is hashed even if its code is in the cache: what was granted is what runs.
+        // The file is hashed even if its code is in the cache: the file that runs must be the one that was granted.
         self.check_digest()?;
         let request = Request {
             digest: self.digest,
@@ -143,7 +143,8 @@ impl Plugin {
         self.code.get_or_try_init(link).await
     }
 
-    /// Checks that the file is what was described. Bundled bytes were hashed when mimir was built and cannot change.
+    /// Checks that the file is the one that was described. Built-in bytes were hashed when mimir was built and cannot
+    /// change.
     fn check_digest(&self) -> Result<(), HostError> {
         match &self.bytes {
             Bytes::File(_) if self.bytes.digest(&self.place)? != self.digest => {
@@ -153,7 +154,7 @@ impl Plugin {
         }
     }
 
-    /// Reads the component, which must be what was described.
+    /// Reads the component and checks that it is the one that was described.
     fn check(&self) -> Result<std::borrow::Cow<'static, [u8]>, HostError> {
         let bytes = self.bytes.read(&self.place)?;
         if matches!(self.bytes, Bytes::File(_)) && Hash::of(&bytes) != self.digest {
@@ -169,7 +170,7 @@ impl Plugin {
             .instantiate_pre(component)
             .map_err(|error| {
                 let message = format!(
-                    "{} imports something that mimir does not have: {error:#}",
+                    "{} imports an interface that mimir does not provide: {error:#}",
                     self.place
                 );
                 HostError::Component(message, Code::InvalidInput)

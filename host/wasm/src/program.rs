@@ -1,10 +1,11 @@
-//! Programs: whole programs of a language, run by an engine that is a component. Python and bash.
+//! Programs: whole programs in a language, run by an engine that is a component. Python and bash.
 //!
-//! An engine is a process to its program: arguments, environment, stdin, stdout and an exit code. Its root is a front of
-//! files that the host holds (the program, the language's library), in which `/workspace` and `/tmp` are directories of
-//! the host behind the same guard as a plugin's files. Each program has a fresh instance, unless it is one of a session.
+//! An engine is a process to its program: arguments, environment, stdin, stdout and an exit code. Its root is an
+//! overlay of files held by the host (the program, the language's library), in which `/workspace` and `/tmp` are
+//! directories of the host behind the same guard as a plugin's files. Each program has a fresh instance, unless it
+//! belongs to a session.
 //!
-//! Never here: what the code is for, and who may run it.
+//! Out of scope: the purpose of the code, and permission to run it.
 
 use std::path::Path;
 use std::pin::pin;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use mimir_core::backend::Usage;
 use mimir_core::command::{Finished, Stream};
+use mimir_core::paths::obeyed_note;
 use mimir_core::{Approved, Code, ToolError, text};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -45,34 +47,34 @@ pub(crate) use output::Sink;
 pub use packed::Packed;
 use temporary::Temporary;
 
-/// Where programs see the workspace.
+/// Path of the workspace in programs.
 pub const WORKSPACE: &str = "/workspace";
 
-/// Where they put what nobody keeps: a folder that is made for the call and removed after it.
+/// Path for temporary files: a folder that is created for the call and removed after it.
 const TEMPORARY: &str = "/tmp";
 
-/// The parts of an engine that a program carries.
+/// The parts of an engine that a program embeds.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramParts {
-    /// What people call it.
+    /// Its display name.
     pub name: &'static str,
     /// The component.
     pub component: Packed,
-    /// sha256 of the component, unpacked.
+    /// sha256 of the component, uncompressed.
     pub sha256: [u8; 32],
-    /// Files that every program of it sees, by their paths from `/`.
+    /// Files that every program sees, by path from `/`.
     pub files: &'static [(&'static str, &'static [u8])],
-    /// The name of the file that holds the code.
+    /// The name of the file that contains the code.
     pub main: &'static str,
     /// argv before the program's own arguments.
     pub argv: &'static [&'static str],
-    /// What stands after it for a program that may import what the workspace has.
+    /// Inserted after it for a program that may import modules of the workspace.
     pub imports: &'static [&'static str],
-    /// Whether it asks for things in the form of CPython's requests; else in JSON.
+    /// True if its requests have CPython's form, false for JSON.
     pub records: bool,
 }
 
-/// A program, with all that it is given.
+/// A program and its input.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     /// The code.
@@ -81,29 +83,29 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Its environment.
     pub environment: Vec<(String, String)>,
-    /// What it reads from stdin.
+    /// Its stdin.
     pub stdin: Vec<u8>,
-    /// Where it starts, from the root of the workspace; the root itself where none is named.
+    /// Its initial working directory, from the root of the workspace; `None` for the root.
     pub directory: Option<String>,
-    /// Files that it sees beside those of its engine, by their paths from `/`.
+    /// Additional files that it sees besides those of its engine, by path from `/`.
     pub files: Vec<(String, Bytes)>,
-    /// How long it may run; the call's own limit holds all the same.
+    /// Its time limit; the call's own limit applies as well.
     pub timeout: Option<Duration>,
-    /// Whether it may import modules of the workspace. A tool may not: it has rights that whoever writes a file there
-    /// has not.
+    /// True if it may import modules of the workspace. A tool may not: it has permissions that the author of a file
+    /// there does not have.
     pub imports: bool,
-    /// Whether what it changes in the workspace is kept for `mimir undo`.
+    /// True if its changes in the workspace are recorded for `mimir undo`.
     pub keeps: bool,
 }
 
-/// What came of a program.
+/// The outcome of a program.
 #[derive(Debug)]
 pub struct Done {
-    /// How it ended. What was stopped has under `output` in its details what it had written by then.
+    /// Its result. The details of a stopped program contain its output so far under `output`.
     pub result: Result<Finished, ToolError>,
-    /// What it handed over beside its streams, if anything.
+    /// The value that it returned in addition to its streams, if any.
     pub returned: Option<Value>,
-    /// What it used.
+    /// The resources that it used.
     pub usage: Usage,
 }
 
@@ -117,10 +119,10 @@ impl From<ToolError> for Done {
     }
 }
 
-/// The detail of what was stopped that has its output.
+/// The detail of a stopped program that contains its output.
 const OUTPUT: &str = "output";
 
-/// An engine for the programs of one language. Made ready when the first one runs, and kept.
+/// An engine for the programs of one language. Prepared when the first one runs, and cached.
 pub struct ProgramEngine {
     host: Arc<WasmHost>,
     parts: ProgramParts,
@@ -137,7 +139,7 @@ struct Ready {
 }
 
 impl ProgramEngine {
-    /// An engine that has done nothing yet.
+    /// Creates an engine; nothing is initialized yet.
     pub fn new(host: Arc<WasmHost>, parts: ProgramParts) -> Arc<Self> {
         Arc::new(Self {
             host,
@@ -148,7 +150,7 @@ impl ProgramEngine {
         })
     }
 
-    /// One whose programs call Python.
+    /// Creates an engine whose programs call Python.
     pub fn with_python(host: Arc<WasmHost>, parts: ProgramParts, python: Arc<Self>) -> Arc<Self> {
         Arc::new(Self {
             host,
@@ -159,7 +161,7 @@ impl ProgramEngine {
         })
     }
 
-    /// Makes the engine ready, so that the first call does not wait for that.
+    /// Prepares the engine, so that the first call does not have to wait.
     pub async fn prepare(&self) -> Result<(), HostError> {
         self.ready().await.map(|_| ())
     }
@@ -169,7 +171,7 @@ impl ProgramEngine {
         self.ready.get().is_some()
     }
 
-    /// The host that it runs in.
+    /// Returns its host.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
     }
@@ -198,10 +200,10 @@ impl ProgramEngine {
         self.ready.get_or_try_init(make).await
     }
 
-    /// Runs a program to its end or to its bounds.
+    /// Runs a program to its end or to one of its limits.
     pub async fn run(&self, call: &Approved, program: Program, state: &ScriptState) -> Done {
         if self.ready.get().is_none() {
-            // Compiling is the host's work, not the program's: its time does not count.
+            // Compiling is work of the host, not of the program: its time does not count.
             let _paused = call.deadline().pause();
             if let Err(error) = Box::pin(self.ready()).await {
                 return ToolError::from(error).into();
@@ -217,7 +219,7 @@ impl ProgramEngine {
         };
         let undo = program.keeps.then(UndoRecorder::default);
         let watch = backend::watch(&limits, undo);
-        // It is dropped after the store, in which the program can change something.
+        // Dropped after the store, in which the program can still change files.
         let scope = watch.undo.as_ref();
         let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
         let fs = match self.files(call, &tmp, &watch) {
@@ -261,10 +263,13 @@ impl ProgramEngine {
         tell_full(&watch, &sink);
         tell_unkept(store.data_mut(), &sink);
         sink.end();
-        if let Some(scope) = scope {
-            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-            scope.finish(call.deadline(), left).await;
-        }
+        let obeyed = match scope {
+            Some(scope) => {
+                let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+                scope.finish(call.deadline(), left).await
+            }
+            None => Vec::new(),
+        };
         let returned = store.data_mut().asks.as_mut().and_then(Asks::returned);
         let result = match ended {
             Ok(Some(Ok(code))) => Ok(sink.finish(code, start.elapsed())),
@@ -272,13 +277,13 @@ impl ProgramEngine {
             Ok(None) | Err(_) => Err(said(stopped(&limits, timeout), &sink)),
         };
         Done {
-            result,
+            result: report_obeyed(call, result, obeyed),
             returned,
             usage,
         }
     }
 
-    /// The files of a call: what it was granted of the workspace, and a folder of its own.
+    /// Returns the files of a call: the granted part of the workspace, and a temporary folder.
     fn files(
         &self,
         call: &Approved,
@@ -311,7 +316,7 @@ impl ProgramEngine {
         start
     }
 
-    /// How a program is started that asks for nothing.
+    /// Returns the start options of a program without access to the host.
     fn begin(
         &self,
         fs: GuardedFs,
@@ -357,20 +362,50 @@ impl ProgramEngine {
     }
 }
 
-/// Says on stderr why writing to the workspace has failed.
+/// Reports on stderr that writing to the workspace has failed, and why.
 pub(crate) fn tell_full(watch: &Watch, sink: &Sink) {
     let Some(quota) = watch.quota.as_ref().filter(|quota| quota.was_full()) else {
         return;
     };
     let (bytes, files) = quota.bounds();
     let message = format!(
-        "mimir: {}; write less, or have the settings raised\n",
+        "mimir: {}; write less, or raise the limits in the settings\n",
         backend::too_many_files(bytes, files)
     );
     sink.half(Stream::Stderr).take(message.as_bytes());
 }
 
-/// Says on stderr why something was not changed.
+/// Names the files that a program made or changed and that agents or build tools obey, in its outcome and in the audit
+/// log.
+pub(crate) fn report_obeyed(
+    call: &Approved,
+    result: Result<Finished, ToolError>,
+    obeyed: Vec<String>,
+) -> Result<Finished, ToolError> {
+    if obeyed.is_empty() {
+        return result;
+    }
+    call.effects().record_obeyed(&obeyed)?;
+    let note = obeyed_note(&obeyed);
+    match result {
+        Ok(mut finished) => {
+            for stream in [&mut finished.stderr, &mut finished.combined] {
+                let at_line_start = stream.bytes.last().is_none_or(|last| *last == b'\n');
+                let end = if at_line_start { "" } else { "\n" };
+                let note = format!("{end}[{note}]\n");
+                stream.bytes.extend_from_slice(note.as_bytes());
+            }
+            finished.obeyed = obeyed;
+            Ok(finished)
+        }
+        Err(mut error) => {
+            error.message = format!("{}; {note}", error.message);
+            Err(error)
+        }
+    }
+}
+
+/// Reports on stderr that a file was not changed, and why.
 fn tell_unkept(guest: &mut Guest, sink: &Sink) {
     if let Some(why) = guest.fs.take_unkept() {
         let said = format!("mimir: {}\n", text::visible(&why));
@@ -378,7 +413,7 @@ fn tell_unkept(guest: &mut Guest, sink: &Sink) {
     }
 }
 
-/// The files of a program.
+/// Returns the files of a program.
 fn files(
     host: &WasmHost,
     rights: &mimir_core::needs::Needs,
@@ -398,7 +433,7 @@ fn files(
     )
 }
 
-/// What ended in time, if it did.
+/// Runs a future with a timeout; `None` if it timed out.
 pub(crate) async fn bounded<T>(
     timeout: Option<Duration>,
     work: impl Future<Output = T>,
@@ -409,7 +444,7 @@ pub(crate) async fn bounded<T>(
     }
 }
 
-/// The failure of what took too long.
+/// Returns the error for a timeout.
 pub(crate) fn stopped(limits: &mimir_core::Limits, timeout: Option<Duration>) -> ToolError {
     let (millis, setting) = match timeout {
         Some(timeout) if timeout < limits.wall => (timeout.as_millis(), "timeout"),
@@ -419,7 +454,7 @@ pub(crate) fn stopped(limits: &mimir_core::Limits, timeout: Option<Duration>) ->
     ToolError::new(Code::Timeout, message)
 }
 
-/// The failure of what was stopped, with what it had written by then.
+/// Adds the output so far to the error of a stopped program.
 pub(crate) fn said(error: ToolError, sink: &Sink) -> ToolError {
     let finished = sink.finish(0, Duration::ZERO);
     let output = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
@@ -439,13 +474,13 @@ pub(crate) fn said(error: ToolError, sink: &Sink) -> ToolError {
 }
 
 impl ProgramParts {
-    /// The name of the engine's code in the cache.
+    /// Returns the name of the engine's code in the cache.
     fn digest(&self) -> Hash {
         Hash::of(format!("program {}", Hash(self.sha256)).as_bytes())
     }
 }
 
-/// The engine, linked.
+/// Links the engine.
 fn make(host: &WasmHost, parts: &ProgramParts, component: &Component) -> Result<Ready, HostError> {
     let running = host.running()?;
     let broken =
@@ -454,7 +489,7 @@ fn make(host: &WasmHost, parts: &ProgramParts, component: &Component) -> Result<
     let pre = linker.instantiate_pre(component).map_err(broken)?;
     let run = component
         .get_export_index(None, "run")
-        .ok_or_else(|| HostError::Engine(format!("{} runs nothing", parts.name)))?;
+        .ok_or_else(|| HostError::Engine(format!("{} does not export `run`", parts.name)))?;
     Ok(Ready { pre, run })
 }
 
@@ -471,7 +506,7 @@ impl Ready {
             .map_err(|error| ToolError::new(Code::Internal, format!("{error:#}")))
     }
 
-    /// Runs the program to its end. Gives its exit code.
+    /// Runs the program to its end and returns its exit code.
     async fn go(&self, store: &mut Store<Guest>) -> wasmtime::Result<i32> {
         let instance = self.pre.instantiate_async(&mut *store).await?;
         let run = instance.get_typed_func::<(), (i32,)>(&mut *store, self.run)?;

@@ -1,5 +1,5 @@
-//! Plugins that took too long or too much memory to be compiled, or too long to say what they are: remembered for a
-//! while, so that not every call and listing waits for them again.
+//! Backoff for plugins that took too long or too much memory to compile, or too long to describe themselves: not every
+//! call and listing should wait for them again.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,23 +10,22 @@ use crate::cache::{self, Cache};
 use crate::compile::CompileLimits;
 use crate::digest::Hash;
 
-/// How long a plugin is left alone: many listings, and still short enough that what was only a busy
-/// machine heals by itself.
+/// Duration of the backoff: many listings, and still short enough that a merely busy machine recovers by itself.
 const REST: Duration = Duration::from_secs(10 * 60);
 
-/// What took too long.
+/// The step that took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Compiling it within these bounds. With others it is tried at once.
+    /// Compiling within these limits. With other limits it is tried at once.
     Compile(CompileLimits),
     /// Its own description.
     Describe,
 }
 
-/// What is kept.
+/// The stored note.
 #[derive(Serialize, Deserialize)]
 struct Note {
-    /// When it is asked again, in seconds of the Unix epoch.
+    /// End of the backoff, in seconds of the Unix epoch.
     until: u64,
     reason: String,
     #[serde(default = "timeout")]
@@ -37,7 +36,7 @@ fn timeout() -> Code {
     Code::Timeout
 }
 
-/// Remembers that it was too slow just now.
+/// Records that it was too slow.
 pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, code: Code, reason: &str) {
     let note = Note {
         until: now().saturating_add(REST.as_secs()),
@@ -49,7 +48,7 @@ pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, code: Code, rea
     }
 }
 
-/// Why it is not asked now, and when it will be; nothing if it may be asked.
+/// Returns the reason and the end of an active backoff, or `None` if there is none.
 pub(crate) fn reason(cache: &Cache, digest: &Hash, kind: Kind) -> Option<(Code, String)> {
     let content = cache.get(cache::Kind::Description, &key(digest, kind))?;
     let note: Note = serde_json::from_slice(&content).ok()?;
@@ -58,7 +57,7 @@ pub(crate) fn reason(cache: &Cache, digest: &Hash, kind: Kind) -> Option<(Code, 
 
 fn shown(note: Note, kind: Kind, now: u64) -> Option<String> {
     let left = note.until.checked_sub(now).filter(|left| *left > 0)?;
-    // Further away than any note was ever made: the clock was set back.
+    // Later than any recorded end: the clock was set back.
     if left > REST.as_secs() {
         return None;
     }
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_good_for_a_while() {
+    fn backoff_lasts_for_a_while() {
         let note = || Note {
             until: 10_000,
             reason: "too slow".to_owned(),

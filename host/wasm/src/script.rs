@@ -1,11 +1,11 @@
-//! Scripts: code that comes as text and runs on an engine that is itself a component.
+//! Scripts: code in the form of text that runs on an engine which is itself a component.
 //!
-//! One engine serves all scripts of its language, and each call has a fresh instance of it. It starts in a state that
-//! was computed once: see `warm`. The engine never waits. When a script has nothing left to compute, it returns what
-//! it wishes for (a file, a command, a request), and is resumed with each answer as it comes, so that what a script
-//! asks for at once is done at once. Every wish goes through the gates that the imports of a plugin go through.
+//! One engine serves all scripts of its language, and each call has a fresh instance of it, in a state that was
+//! computed once: see `warm`. The engine never waits. When a script has nothing left to compute, it returns its
+//! requests (a file, a command, an HTTP request), and is resumed with each result as it arrives, so that concurrent
+//! requests run concurrently. Every request passes the same policy checks as the imports of a plugin.
 //!
-//! Never here: the languages, the files that scripts are kept in, and what a tool may do.
+//! Out of scope: the languages, the files of scripts, and the permissions of a tool.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
@@ -54,18 +54,18 @@ use timers::Timers;
 use turn::{Fault, Kind, Told, Turn, Wish};
 use warm::Ready;
 
-/// The parts of an engine that a program carries.
+/// The parts of an engine that a program embeds.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineParts {
-    /// What people call it.
+    /// Its display name.
     pub name: &'static str,
     /// The linked component.
     pub component: &'static [u8],
-    /// What it runs once, before the state that calls start in is kept.
+    /// The code to run once, before the initial state of calls is saved.
     pub prelude: &'static str,
 }
 
-/// An engine for one language. Made ready when the first script runs, and kept.
+/// An engine for one language. Prepared when the first script runs, and cached.
 pub struct ScriptEngine {
     host: Arc<WasmHost>,
     parts: EngineParts,
@@ -73,21 +73,22 @@ pub struct ScriptEngine {
     ready: OnceCell<Arc<Ready>>,
 }
 
-/// What a script of its own keeps between calls: connections.
+/// The state of a script between calls: connections.
 #[derive(Default)]
 pub struct ScriptState(pub(crate) Arc<Clients>);
 
-/// The detail of a failure that has the stack, as the engine wrote it.
+/// The detail of a failure that contains the stack, as written by the engine.
 pub const STACK: &str = "stack";
 
-/// Wishes of one script under way at a time, as many as calls of one plugin. More wait for their turn.
+/// Maximum number of concurrent requests of one script, the same as for calls of one plugin. More wait for their turn.
 const AT_ONCE: usize = 8;
 
-/// Failures of wishes that are kept, to say what is behind the failure of the script.
+/// Maximum number of stored request failures, for finding the cause of a script's failure.
 const FAILURES: usize = 64;
 
 impl ScriptEngine {
-    /// An engine that has done nothing yet. `compiler` takes what programs load, and what scripts evaluate.
+    /// Creates an engine; nothing is initialized yet. `compiler` compiles code that programs load and scripts
+    /// evaluate.
     pub fn new(host: Arc<WasmHost>, parts: EngineParts, compiler: Compiler) -> Arc<Self> {
         Arc::new(Self {
             host,
@@ -97,7 +98,7 @@ impl ScriptEngine {
         })
     }
 
-    /// Makes the engine ready, so that the first call does not wait for that.
+    /// Prepares the engine, so that the first call does not have to wait.
     pub async fn prepare(&self) -> Result<(), HostError> {
         self.ready().await.map(|_| ())
     }
@@ -107,12 +108,12 @@ impl ScriptEngine {
         self.ready.get_or_try_init(make).await
     }
 
-    /// The host that it runs in.
+    /// Returns its host.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
     }
 
-    /// Runs a call of a script to its end or to its bounds.
+    /// Runs a call of a script to its end or to one of its limits.
     pub fn run<'a>(
         &'a self,
         call: &'a Approved,
@@ -134,7 +135,7 @@ impl ScriptEngine {
         let ready = match self.ready.get() {
             Some(ready) => ready,
             None => {
-                // Compiling is the host's work, not the script's: its time does not count.
+                // Compiling is work of the host, not of the script: its time does not count.
                 let _paused = call.deadline().pause();
                 Box::pin(self.ready()).await?
             }
@@ -149,8 +150,9 @@ impl ScriptEngine {
         Ok(call::close(store, call, ended))
     }
 
-    /// Runs a script that is a whole program: its console is its stdout and stderr, and the number that `execute` returns
-    /// its exit code. What it threw is on stderr, with its frames in `loaded` and in what it has loaded since.
+    /// Runs a script that is a whole program: its console is its stdout and stderr, and the number returned by
+    /// `execute` is its exit code. An uncaught error is written to stderr, with its frames in `loaded` and in files
+    /// loaded later.
     pub async fn program(
         &self,
         call: &Approved,
@@ -204,7 +206,7 @@ impl ScriptEngine {
         let raw = call::close(store, call, ended);
         program::tell_full(&watch, &sink);
         let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-        scope.finish(call.deadline(), left).await;
+        let obeyed = scope.finish(call.deadline(), left).await;
         let code = match raw.result {
             Ok(output) => output.content.iter().find_map(|part| match part {
                 Content::Text { text } => text.parse().ok(),
@@ -222,7 +224,7 @@ impl ScriptEngine {
                     _ => error,
                 };
                 return Ok(Done {
-                    result: Err(program::said(error, &sink)),
+                    result: program::report_obeyed(call, Err(program::said(error, &sink)), obeyed),
                     returned: None,
                     usage: raw.usage,
                 });
@@ -230,14 +232,18 @@ impl ScriptEngine {
         };
         sink.end();
         Ok(Done {
-            result: Ok(sink.finish(code.unwrap_or_default(), start.elapsed())),
+            result: program::report_obeyed(
+                call,
+                Ok(sink.finish(code.unwrap_or_default(), start.elapsed())),
+                obeyed,
+            ),
             returned: None,
             usage: raw.usage,
         })
     }
 }
 
-/// A store for a call with the ways that it was granted.
+/// Creates a store for a call with the access that it was granted.
 fn open(
     host: &Arc<WasmHost>,
     ready: &Ready,
@@ -268,7 +274,7 @@ fn open(
     Ok((store, outside))
 }
 
-/// What a script is started with.
+/// Returns the input of a script.
 fn input(call: &Approved, arguments: &Value, program: bool) -> Value {
     let context = call.context();
     let id = context.conversation_id.as_ref();
@@ -287,17 +293,17 @@ fn input(call: &Approved, arguments: &Value, program: bool) -> Value {
     })
 }
 
-/// Two numbers that no other call has. Nothing secret depends on them.
+/// Returns two numbers unique to the call. They are not secret.
 fn seed() -> [u32; 2] {
     use std::hash::{BuildHasher as _, RandomState};
     let number = RandomState::new().hash_one(0);
     [number as u32, (number >> 32) as u32]
 }
 
-/// Wishes that wait for their turn.
+/// Requests that wait for their turn.
 #[derive(Default)]
 struct Waiting {
-    /// Their numbers, and what the host holds for each in bytes: also of those that nobody wants any more.
+    /// Their numbers, and the bytes that the host holds for each, including cancelled ones.
     order: VecDeque<(u32, u64)>,
     kinds: HashMap<u32, Kind>,
 }
@@ -331,7 +337,7 @@ async fn talk(
     let mut stops: HashMap<u32, AbortHandle> = HashMap::new();
     let mut timers = Timers::default();
     let mut failures: HashMap<u32, ToolError> = HashMap::new();
-    // What the host holds for wishes that are not fulfilled yet.
+    // Bytes held by the host for pending requests.
     let mut held = 0_u64;
     loop {
         let turn: Turn = match serde_json::from_str(&text) {
@@ -341,12 +347,12 @@ async fn talk(
         match turn {
             Turn::Done(told) => return Ok((result(told, &failures, limits), false)),
             Turn::Wishes(wishes) => {
-                // What a wish holds of the text that it stood in, about.
+                // Approximate share of a request in the text that contained it.
                 let share = text.len().checked_div(wishes.len()).unwrap_or_default();
                 let cost = (size_of::<(u32, u64, u32, Kind)>() + share) as u64;
                 for Wish { id, kind } in wishes {
                     match kind {
-                        // Timers cost little, and must not keep others waiting.
+                        // Timers cost little, and must not delay other requests.
                         Kind::Sleep { millis } => {
                             if let Err(error) = timers.add(id, outside::millis(millis)) {
                                 return Ok((Err(error), false));
@@ -368,13 +374,13 @@ async fn talk(
             }
         }
         if held > limits.memory {
-            let message = "the script wishes for more at once than limits.memoryMb allows";
+            let message = "the pending requests of the script exceed limits.memoryMb";
             let error = ToolError::new(Code::LimitExceeded, message);
             return Ok((Err(error), false));
         }
         let answer = loop {
             let mut answer = None;
-            // What a file holds is handed over before the next one is read.
+            // The content of a file is handed over before the next one is read.
             while answer.is_none()
                 && under_way.len() < AT_ONCE
                 && let Some((id, cost, kind)) = waiting.pop()
@@ -390,7 +396,7 @@ async fn talk(
                         stops.insert(id, handle);
                         under_way.push(Box::pin(async move { (id, cost, work.await) }));
                     }
-                    // Nobody wants it any more.
+                    // The script has cancelled it.
                     _ => held = held.saturating_sub(cost),
                 }
             }
@@ -400,7 +406,7 @@ async fn talk(
             tokio::select! {
                 Some((id, cost, done)) = under_way.next(), if !under_way.is_empty() => {
                     held = held.saturating_sub(cost);
-                    // Whose number is somebody else's by now does not stop that.
+                    // A number that was reused in the meantime does not prevent that.
                     if let Ok(answer) = done {
                         stops.remove(&id);
                         break Some((id, answer));
@@ -413,7 +419,7 @@ async fn talk(
             }
         };
         let Some((id, answer)) = answer else {
-            let message = "`execute` never ends: it waits for a promise that nothing will settle";
+            let message = "`execute` never ends: it waits for a promise that will never be settled";
             let error = ToolError::new(Code::ExecutionError, message);
             return Ok((Err(error), false));
         };
@@ -431,7 +437,7 @@ fn garbled(error: &serde_json::Error) -> ToolError {
     ToolError::new(Code::ExecutionError, message)
 }
 
-/// What a call came to, as the script tells it.
+/// Returns the outcome of a call as reported by the script.
 fn result(
     told: Told,
     failures: &HashMap<u32, ToolError>,
@@ -448,7 +454,7 @@ fn result(
         Told::TooLarge {} => return Err(call::too_large(limits.output_bytes)),
         Told::Error(fault) => fault,
     };
-    // A failure of the host that the script has not caught keeps its code, and what would help.
+    // A host failure that the script did not catch keeps its code and remedies.
     if let Some(error) = fault.wish.and_then(|wish| failures.get(&wish)) {
         let mut error = error.clone();
         if let Some(stack) = fault.stack {

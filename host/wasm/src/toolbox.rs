@@ -1,4 +1,4 @@
-//! All components that can be called: the ones in the binary and the ones in the folder.
+//! Collection of all callable components: the built-in ones and those in the folder.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,27 +21,27 @@ use crate::host::WasmHost;
 use crate::lift::tool_name;
 use crate::plugin::{Bytes, Plugin};
 
-/// A component that is part of the binary.
+/// A component in the executable.
 #[derive(Debug, Clone, Copy)]
 pub struct Bundled {
-    /// What people call it.
+    /// Its display name.
     pub name: &'static str,
     /// The component.
     pub bytes: &'static [u8],
     /// Its sha256, from the build.
     pub sha256: [u8; 32],
-    /// Whether it may keep backups in the workspace.
+    /// True if it may write backups in the workspace.
     pub keeps_backups: bool,
-    /// Whether it may write to the memory of the workspace.
+    /// True if it may write to the memory of the workspace.
     pub keeps_memory: bool,
-    /// Other names of its tools: name and alias.
+    /// Aliases of its tools: name and alias.
     pub aliases: &'static [(&'static str, &'static str)],
-    /// What it says of itself, as [`Toolbox::descriptions`] gives it: then nothing is compiled before one of
-    /// its tools is called. Without it the component is asked once.
+    /// Its description, as returned by [`Toolbox::descriptions`]: with it, nothing is compiled before one of its tools
+    /// is called. Without it the component is queried once.
     pub description: Option<&'static str>,
 }
 
-/// Finds and describes components, and keeps the ones that are loaded.
+/// Finds and describes components, and caches the loaded ones.
 pub struct Toolbox {
     host: Arc<WasmHost>,
     bundled: Vec<Bundled>,
@@ -52,27 +52,27 @@ pub struct Toolbox {
     plugins: Mutex<HashMap<(Hash, String), Arc<Plugin>>>,
 }
 
-/// What was found.
+/// The result of loading.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The tools, built-in ones first.
     pub tools: Vec<Tool>,
-    /// What is left out, and why.
+    /// Skipped components, with the reasons.
     pub quarantined: Vec<Quarantined>,
-    /// How many components were not looked at.
+    /// Number of components that were not inspected.
     pub unseen: usize,
-    /// The names of the scripts in the folder, which are read elsewhere.
+    /// The names of the scripts in the folder, which are loaded elsewhere.
     pub scripts: Vec<String>,
 }
 
-/// Components that are described at a time: most wait for a compiler, and a few for their own end.
+/// Maximum number of components described concurrently: most wait for a compiler, and a few for their own end.
 const AT_ONCE: usize = 8;
 
-/// Where built-in tools say that they are.
+/// The displayed location of built-in tools.
 const BUILT_IN: &str = "built-in";
 
 impl Toolbox {
-    /// A toolbox of these built-ins and of the files in `folder`.
+    /// Creates a toolbox of these built-ins and of the files in `folder`.
     pub fn new(host: Arc<WasmHost>, bundled: Vec<Bundled>, folder: Option<PathBuf>) -> Self {
         Self {
             host,
@@ -85,32 +85,30 @@ impl Toolbox {
         }
     }
 
-    /// The same, which also asks the plugins that were too slow to describe themselves a moment ago. Others
-    /// leave them alone for some minutes.
+    /// Also queries plugins that were recently too slow to describe themselves. By default they are skipped for some
+    /// minutes.
     #[must_use]
     pub fn asking_again(mut self) -> Self {
         self.again = true;
         self
     }
 
-    /// The same, which asks no component in the folder: those that were not described before are
-    /// [left](Loaded::unseen) for another time.
+    /// Queries no component in the folder: those that were not described before are [skipped](Loaded::unseen).
     #[must_use]
     pub fn known_only(mut self) -> Self {
         self.known_only = true;
         self
     }
 
-    /// A toolbox that lists the components whose description is cached, also under another name or in another folder,
-    /// and leaves the others [out](Loaded::unseen). It compiles nothing.
+    /// Lists only components whose description is cached, even if under another name or in another folder, and
+    /// [skips](Loaded::unseen) the others. Compiles nothing.
     #[must_use]
     pub fn described_only(mut self) -> Self {
         self.described_only = true;
         self
     }
 
-    /// What the components in the binary say of themselves when they are asked now, by their names: what
-    /// belongs into [`Bundled::description`].
+    /// Queries the built-in components and returns their current descriptions by name, for [`Bundled::description`].
     pub async fn descriptions(&self) -> Result<Vec<(&'static str, String)>, HostError> {
         let mut all = Vec::new();
         for bundled in &self.bundled {
@@ -121,13 +119,13 @@ impl Toolbox {
         Ok(all)
     }
 
-    /// What a component in the binary is, without a look at it where that was shipped with it.
+    /// Describes a built-in component, without inspecting it if a description was shipped with it.
     async fn described(&self, bundled: &Bundled, place: &str) -> Described {
         if let Some(text) = bundled.description {
             match describe::shipped(text) {
                 Ok(description) => return Ok(description),
                 Err(error) => {
-                    tracing::warn!(%error, place, "the description that is shipped is not used");
+                    tracing::warn!(%error, place, "ignoring the shipped description");
                 }
             }
         }
@@ -137,8 +135,8 @@ impl Toolbox {
         look.await.described
     }
 
-    /// Looks at everything. What was described before costs a look at its size and date; what runs
-    /// already stays loaded.
+    /// Loads everything. A component described before only costs a check of its size and date; loaded code stays
+    /// loaded.
     pub async fn load(&self) -> Loaded {
         let mut loaded = Loaded::default();
         let mut kept = HashMap::new();
@@ -197,7 +195,7 @@ impl Toolbox {
             let binary = std::path::Path::new(&name).with_extension("wasm");
             loaded.quarantined.push(Quarantined {
                 reason: format!(
-                    "it is WebAssembly text; `wasm-tools parse {name} -o {}` makes a binary of it",
+                    "it is WebAssembly text; `wasm-tools parse {name} -o {}` converts it to binary",
                     binary.display()
                 ),
                 location: self.shown(path, &name),
@@ -208,7 +206,7 @@ impl Toolbox {
             loaded.quarantined.push(Quarantined {
                 location: self.shown(path, &name),
                 code: mimir_core::Code::InvalidInput,
-                reason: "its name is not UTF-8; rename the file to letters, digits and _"
+                reason: "its name is not UTF-8; rename the file, with letters, digits and _ only"
                     .to_owned(),
             });
         }
@@ -216,7 +214,7 @@ impl Toolbox {
         let files: Vec<_> = files.into_iter().collect();
         let known = folder::in_parts(&files, |(name, _)| index.get(name));
         loaded.tools.reserve(files.len());
-        // One that takes its time does not hold up the others.
+        // A slow component does not delay the others.
         let unknown = files
             .iter()
             .zip(&known)
@@ -256,7 +254,7 @@ impl Toolbox {
         index.write(self.host.cache(), path);
     }
 
-    /// Asks a component what it is, or the cache alone.
+    /// Describes a component, or looks it up in the cache only.
     fn look<'a>(
         &'a self,
         folder: &'a std::path::Path,
@@ -271,7 +269,7 @@ impl Toolbox {
         })
     }
 
-    /// The file as people know it: relative to the workspace where it is inside.
+    /// Returns the display name of the file: relative to the workspace if it is inside.
     fn shown(&self, folder: &std::path::Path, name: &str) -> String {
         let path = folder.join(name);
         let below = path.strip_prefix(self.host.workspace()).unwrap_or(&path);
@@ -293,7 +291,7 @@ impl Toolbox {
         let Some(tools) = found.tools(&mut description) else {
             loaded.quarantined.push(Quarantined {
                 reason: format!(
-                    "no tool name can be made of `{}`; rename the file to letters, digits and _",
+                    "`{}` cannot be converted to a tool name; rename the file, with letters, digits and _ only",
                     found.stem
                 ),
                 location: found.place,
@@ -334,7 +332,7 @@ impl Toolbox {
                 _ if pure && definition.needs.is_empty() => Trust::Harmless,
                 _ => Trust::Untrusted,
             };
-            // A stranger's needs are granted by a person, who is asked elsewhere.
+            // Grants for a foreign component come from the user, who is asked elsewhere.
             let granted = match trust {
                 Trust::Trusted | Trust::Harmless => definition.needs.clone(),
                 Trust::Untrusted => Needs::default(),
@@ -356,7 +354,7 @@ impl Toolbox {
         }
     }
 
-    /// The plugin that is loaded already, or a new one.
+    /// Returns the plugin that is already loaded, or a new one.
     fn plugin(&self, found: &Found<'_>, kind: Kind) -> Arc<Plugin> {
         let plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plugin) = plugins.get(&(found.digest, found.place.clone())) {
@@ -378,9 +376,8 @@ impl Toolbox {
         Arc::new(plugin)
     }
 
-    /// Looks at the folder every so often and hands over what is there whenever something changed.
-    /// Looking instead of being told works on every file system, and a look at a thousand files
-    /// takes about a millisecond.
+    /// Polls the folder and passes on its contents whenever something changed. Polling works on every file system,
+    /// unlike notifications, and a scan of a thousand files takes about a millisecond.
     pub async fn watch(&self, every: Duration, mut on_change: impl FnMut(Loaded) + Send) {
         let Some(path) = &self.folder else {
             return;
@@ -400,7 +397,7 @@ impl Toolbox {
 
 type Plugins = HashMap<(Hash, String), Arc<Plugin>>;
 
-/// A component that was found, before it is known what it is.
+/// A component that was found, before its kind is known.
 struct Found<'a> {
     stem: &'a str,
     source: Source,
@@ -411,7 +408,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Its tools, by their own names. A program is one tool, named by its file.
+    /// Returns its tools, by their own names. A program is one tool, named after its file.
     fn tools(&self, description: &mut Description) -> Option<Vec<mimir_core::Definition>> {
         match &description.kind {
             Kind::Toolset { .. } => Some(std::mem::take(&mut description.tools)),

@@ -92,7 +92,9 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         false => String::new(),
     };
     let mut text = text;
-    if !of_commits {
+    if of_commits {
+        hidden.extend(repository.unread_in(&changes));
+    } else {
         hidden.extend(repository.unread(&words.paths));
         text += &not_entered(&repository.submodules());
     }

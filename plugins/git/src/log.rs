@@ -4,7 +4,7 @@ use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 use crate::diff::{self, PLAIN};
-use crate::repository::Repository;
+use crate::repository::{Repository, left_out};
 use crate::tool::Report;
 use crate::words::Words;
 
@@ -111,6 +111,7 @@ pub fn shown(
         text.push_str(&commit.paragraph());
     }
     text.push_str(&diff::shown(&changes, &patch));
+    text.push_str(&left_out(&repository.unread_in(&changes)));
     Ok(Json(Report {
         commits: Some(commits),
         changes: Some(changes),

@@ -18,6 +18,8 @@ use mimir_sdk::commands::Command;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+use crate::diff::Changes;
+
 /// Settings that keep git from running other programs. Each only switches something off.
 const QUIET: [&str; 17] = [
     "core.hooksPath=/dev/null",
@@ -224,6 +226,16 @@ impl Repository {
         let files = self.hidden.iter();
         let files = files.filter(|file| paths.is_empty() || is_in(file));
         files.cloned().collect()
+    }
+
+    /// The changed files that no tool may read, and whose lines are not shown.
+    pub fn unread_in(&self, changes: &Changes) -> Vec<String> {
+        let files = changes.files.iter().filter(|file| file.added.is_none());
+        let files = files.map(|file| &file.path);
+        files
+            .filter(|path| self.hidden.contains(path))
+            .cloned()
+            .collect()
     }
 
     /// The files of the working tree that git cannot compare, since no tool may read them.

@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-use mimir_core::audit::{AuditSink, Event, FileAudit, Kind, Log, verify};
+use mimir_audit::{FileAudit, Log, verify};
+use mimir_core::audit::{AuditSink, Event, Kind};
 use mimir_core::config::AuditSettings;
 
 use super::{all_refused, arena, probe};

@@ -11,22 +11,22 @@ pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.command",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.args",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.env.*",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.cwd",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.workspaceCode",
@@ -36,12 +36,12 @@ pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.sandbox",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.networkAccess",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     ("mcp.servers.*.package.registry", PACKAGES, PINNED),
     ("mcp.servers.*.package.name", PACKAGES, PINNED),
@@ -72,12 +72,12 @@ pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.bindMounts",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.prefix",
         "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
+        "server_launch_follows_the_settings",
     ),
     (
         "mcp.servers.*.url",
@@ -92,86 +92,86 @@ pub(super) const SHOWN: &[Shown] = &[
     (
         "mcp.servers.*.oauth.issuer",
         "host/mcp/tests/logins/mod.rs",
-        "an_authorization_server_that_the_settings_do_not_name_gets_nothing",
+        "login_rejects_an_issuer_other_than_configured",
     ),
     (
         "mcp.servers.*.oauth.clientId",
         "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
+        "login_uses_the_client_of_the_settings",
     ),
     (
         "mcp.servers.*.oauth.clientSecret",
         "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
+        "login_uses_the_client_of_the_settings",
     ),
     (
         "mcp.servers.*.oauth.scopes",
         "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
+        "login_uses_the_client_of_the_settings",
     ),
     (
         "mcp.servers.*.oauth.redirectPort",
         "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
+        "login_uses_the_client_of_the_settings",
     ),
     (
         "mcp.servers.*.oauth.clientMetadataUrl",
         "host/mcp/tests/logins/mod.rs",
-        "a_document_stands_for_a_client_where_that_is_taken",
+        "login_uses_a_client_metadata_document",
     ),
     (
         "mcp.marks",
         "host/mcp/tests/marks.rs",
-        "mcp_marks_follow_the_setting",
+        "marks_follow_the_setting",
     ),
     (
         "mcp.servers.*.protocol",
         "host/mcp/tests/behind/life.rs",
-        "mcp_protocol_of_a_server_is_the_one_that_is_set",
+        "server_protocol_setting_is_enforced",
     ),
     (
         "mcp.servers.*.enabled",
         "host/mcp/tests/behind/life.rs",
-        "one_that_is_switched_off_is_not_there",
+        "server_disabled_has_no_tools",
     ),
     (
         "mcp.servers.*.timeoutMs",
         "host/mcp/tests/behind/faults.rs",
-        "one_that_never_answers_is_not_waited_for_and_is_told",
+        "server_timeout_cancels_the_call",
     ),
     (
         "mcp.servers.*.startTimeoutMs",
         "host/mcp/tests/behind/faults.rs",
-        "one_that_does_not_start_says_why_and_takes_no_other_along",
+        "server_start_failure_is_explained_and_isolated",
     ),
     (
         "mcp.servers.*.idleMs",
         "host/mcp/tests/behind/life.rs",
-        "an_idle_server_is_stopped_and_comes_back",
+        "server_stops_when_idle_and_restarts",
     ),
     (
         "mcp.servers.*.resources",
         "host/mcp/tests/behind/library.rs",
-        "servers_whose_resources_and_prompts_are_off_show_none",
+        "library_settings_hide_resources_and_prompts",
     ),
     (
         "mcp.servers.*.prompts",
         "host/mcp/tests/behind/library.rs",
-        "servers_whose_resources_and_prompts_are_off_show_none",
+        "library_settings_hide_resources_and_prompts",
     ),
     (
         "mcp.servers.*.elicitation",
         "host/mcp/tests/behind/asks.rs",
-        "what_the_settings_do_not_let_is_neither_declared_nor_served",
+        "requests_not_allowed_are_neither_declared_nor_served",
     ),
     (
         "mcp.servers.*.sampling",
         "host/mcp/tests/behind/asks.rs",
-        "a_model_is_asked_as_by_a_stranger_and_where_that_is_set",
+        "sampling_is_marked_untrusted_and_opt_in",
     ),
     (
         "mcp.servers.*.roots",
         "host/mcp/tests/behind/asks.rs",
-        "a_server_is_told_the_workspace_and_nothing_beside_it_and_where_that_is_set",
+        "roots_are_limited_to_the_workspace_and_opt_in",
     ),
 ];

@@ -19,10 +19,7 @@ use mimir_core::{
 use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
 use serde_json::{Value, json};
 
-#[expect(dead_code, reason = "the tests of the program look at more of it")]
-mod script;
-
-pub use script::{Script, Step, calls, says};
+pub use mimir_kit::scripted_model::{Script, Step, calls, says};
 
 /// The protocols that are spoken, each with its path.
 pub const APIS: [Api; 3] = [Api::Openai, Api::Responses, Api::Anthropic];

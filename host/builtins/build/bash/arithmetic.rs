@@ -1,8 +1,8 @@
-//! Arithmetic expands what bash expands, and fails where it fails.
+//! Arithmetic that expands everything that bash expands, and fails where bash fails.
 //!
-//! As published, of `${…}` with an operator only a few forms are expanded in arithmetic; any other is the empty text, and
-//! the command succeeds with a wrong number. The text takes the road of words (`../../bash/arithmetic_text.rs`), and what
-//! still reaches the evaluator with an operator that it does not know is an error.
+//! As published, of `${…}` with an operator only a few forms are expanded in arithmetic; any other is the empty text,
+//! and the command succeeds with a wrong number. The text is now expanded like words
+//! (`../../bash/arithmetic_text.rs`), and an unknown operator that still reaches the evaluator is an error.
 
 use super::Edit;
 
@@ -101,7 +101,7 @@ pub const EDITS: &[Edit] = &[
         "            let sub = if self.has_substitutions(sub) {
                 expanded = self.expand_arithmetic_text(sub).await?;",
     ),
-    // A sum of some hundred numbers is longer.
+    // A sum of some hundred numbers exceeds the original limit.
     (
         "src/interpreter/mod.rs",
         "const MAX_ARITHMETIC_EXPANSION_FUEL: usize = 8192;",

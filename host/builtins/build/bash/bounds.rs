@@ -1,7 +1,8 @@
-//! A bound that is reached ends the script with a sentence, and bounds are where memory is.
+//! Limits that end the script with a message, at values that the memory allows.
 //!
-//! As published, `yes` ends after 10,000 lines, `seq` after 100,000, a device after a megabyte and `{1..100000}` stays as
-//! it is written, and what counts the lines of a pipeline succeeds with a wrong number. See `../../bash/bound.rs`.
+//! As published, `yes` ends after 10,000 lines, `seq` after 100,000, a device after a megabyte and `{1..100000}` is
+//! not expanded, and a command that counts the lines of a pipeline succeeds with a wrong number. See
+//! `../../bash/bound.rs`.
 
 use super::Edit;
 
@@ -32,10 +33,10 @@ pub const EDITS: &[Edit] = &[
         LIMITS,
         "    let mut result = crate::interpreter::ExecResult::err(",
         1,
-        "    crate::bound::hit(&format!(\"{cmd}: more than {limit} of {what}, which is what a command may write here; write less, or in parts\"));
+        "    crate::bound::hit(&format!(\"{cmd}: more than {limit} of {what}, the limit for one command; write less, or in parts\"));
     let mut result = crate::interpreter::ExecResult::err(",
     ),
-    // Output that never ends, for a reader that does.
+    // Endless output, for a reader that stops.
     (
         "src/builtins/yes.rs",
         "            let lines = output.lines().count();
@@ -107,7 +108,7 @@ pub const EDITS: &[Edit] = &[
         1,
         "        include_unmatched_text,
     ) > RG_MAX_REPLACEMENT_OUTPUT_BYTES
-        && crate::bound::hit(\"rg: a line grows beyond 64 MiB by what replaces its matches\")
+        && crate::bound::hit(\"rg: a line grows beyond 64 MiB by the replacement of its matches\")
 ",
     ),
     (
@@ -126,11 +127,11 @@ pub const EDITS: &[Edit] = &[
         1,
         "        if capped {
             if want.is_some() {
-                crate::bound::hit(\"dd: more than 64 MiB, which is what is copied at once here; copy in parts\");
+                crate::bound::hit(\"dd: more than 64 MiB, the limit for one copy; copy in parts\");
             }
             err.push_str(&format!(",
     ),
-    // Devices without an end.
+    // Endless devices.
     (
         "src/fs/memory.rs",
         "DEV_ZERO_READ_BYTES: usize = 1 << 20;",
@@ -267,7 +268,7 @@ pub const EDITS: &[Edit] = &[
         BRACES,
         "/// Opaque word part `i` is carried as",
         1,
-        "/// What is said of more words, or deeper braces, than the memory of a script holds.
+        "/// The message for more words, or deeper braces, than fit into the memory of a script.
 const TOO_MANY_WORDS: &str = \"braces make more words than fit here (10,000,000 words, 64 MiB, 100 pairs of braces in one word); \\
     use a loop: for ((i = 1; i <= n; i++))\";
 
@@ -329,7 +330,7 @@ const TOO_MANY_WORDS: &str = \"braces make more words than fit here (10,000,000 
         "if depth >= Self::MAX_GLOB_DEPTH {",
         2,
         "if depth >= Self::MAX_GLOB_DEPTH
-            && crate::bound::hit(\"a pattern goes deeper than this shell follows; use sed or grep -E\")
+            && crate::bound::hit(\"a pattern is nested too deep for this shell; use sed or grep -E\")
         {",
     ),
     // Functions.
@@ -343,12 +344,12 @@ const TOO_MANY_WORDS: &str = \"braces make more words than fit here (10,000,000 
         "src/limits.rs",
         "    #[error(\"maximum function depth exceeded ({0})\")]",
         1,
-        "    #[error(\"functions call each other more than {0} deep, which is what the stack of this shell holds; use a loop\")]",
+        "    #[error(\"functions are nested more than {0} deep, the limit of this shell's stack; use a loop\")]",
     ),
     (
         "src/limits.rs",
         "    #[error(\"maximum command substitution depth exceeded ({0})\")]",
         1,
-        "    #[error(\"command substitutions run in each other more than {0} deep; use a loop, or a variable for the result\")]",
+        "    #[error(\"command substitutions are nested more than {0} deep; use a loop, or a variable for the result\")]",
     ),
 ];

@@ -1,7 +1,8 @@
-//! Tests of files answer as bash does, in `[`, `test` and `[[`.
+//! File tests in `[`, `test` and `[[` that behave like bash.
 //!
 //! As published, the empty name is the current directory, so `[ -d "$DIR" ] && rm -rf "$DIR"/*` passes without a
-//! `DIR`, and `[[` knows half of the tests: the others are true of anything, and it compares files by paths from the root.
+//! `DIR`, and `[[` knows only half of the tests: the others are always true, and it compares files by paths from the
+//! root.
 
 use super::Edit;
 
@@ -13,7 +14,7 @@ pub const EDITS: &[Edit] = &[
     if p.is_absolute() {",
         1,
         "    if arg.is_empty() {
-        // No file has the empty name, and none can be below this one.
+        // No file has an empty name, and no file can be below this path.
         return PathBuf::from(\"/dev/null/-\");
     }
     let p = Path::new(arg);
@@ -50,7 +51,7 @@ pub const EDITS: &[Edit] = &[
         "src/builtins/test.rs",
         "/// Evaluate a unary test expression\n",
         1,
-        "/// The answer of `[[ op arg ]]` for an operator that looks at a file or an option, else nothing.
+        "/// Returns the result of `[[ op arg ]]` for an operator that tests a file or an option, otherwise `None`.
 pub(crate) async fn file_test(
     op: &str,
     arg: &str,
@@ -65,7 +66,7 @@ pub(crate) async fn file_test(
     Some(matches!(evaluate_unary(op, arg, &env).await, Ok(true)))
 }
 
-/// The answer of `[[ left op right ]]` for two files.
+/// Returns the result of `[[ left op right ]]` for two files.
 pub(crate) async fn compare_files(
     left: &str,
     op: &str,

@@ -1,4 +1,4 @@
-//! Operands of `${…}` and keys hold whatever is nested in them (`../../bash/operands.rs`).
+//! Operands of `${…}` and keys support nested expansions (`../../bash/operands.rs`).
 
 use super::Edit;
 
@@ -13,7 +13,7 @@ pub const EDITS: &[Edit] = &[
         "src/parser/mod.rs",
         "pub(crate) fn parameter_subscript_end(",
         1,
-        "/// Where a command substitution ends whose text begins behind its `$(`: behind its `)`.
+        "/// Returns the end of a command substitution, after its `)`, for the text that begins after its `$(`.
 pub(crate) fn substitution_end(text: &str) -> Option<usize> {
     let mut scanner = subst_scan::SubstScanner::new();
     let mut chars = text.char_indices();
@@ -23,7 +23,7 @@ pub(crate) fn substitution_end(text: &str) -> Option<usize> {
 
 pub(crate) fn parameter_subscript_end(",
     ),
-    // A pattern and what replaces it may have `/` and `}` inside of what is nested in them.
+    // A pattern and its replacement may contain `/` and `}` inside nested expansions.
     (
         "src/parser/mod.rs",
         "                            if ch == '\"' {

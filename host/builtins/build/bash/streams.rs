@@ -1,7 +1,7 @@
-//! Streams share what they hold.
+//! Streams share their content.
 //!
 //! As published, each command in a loop that reads a file copies the rest of the file, and each `read` decodes it
-//! anew: 20,000 lines take eight seconds. The types of two fields are replaced by those of `../../bash/shared.rs`.
+//! again: 20,000 lines take eight seconds. The types of two fields are replaced by those of `../../bash/shared.rs`.
 
 use super::Edit;
 
@@ -34,8 +34,8 @@ pub const EDITS: &[Edit] = &[
         "bytes: text.as_bytes().to_vec().into(),\n            text: text.into(),",
     ),
     ("src/stream.rs", "value.text.clone()", 1, "value.text.to_string()"),
-    // Bytes that are no text are replaced, by three for each run: where the text has the length of the bytes, each run had
-    // three, and what is not inside of one starts where its bytes do.
+    // Invalid UTF-8 is replaced, each run by three bytes. If the text has the same length as the bytes, each run had
+    // three bytes, so every character outside of a run has the same offset in both.
     (
         "src/stream.rs",
         "Self::from(self.bytes[self.bytes.len().min(start)..].to_vec())",

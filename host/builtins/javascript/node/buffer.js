@@ -140,7 +140,7 @@ define("buffer", (exports) => {
       else if (typeof length === "string") [length, encoding] = [undefined, length];
       const at = offset ?? 0;
       let bytes = encoded(text, encoding).subarray(0, Math.min(length ?? Infinity, this.length - at));
-      // No half of a letter is written.
+      // Never writes part of a character.
       if (known(encoding) === "utf8") {
         let end = bytes.length;
         const whole = encoded(text, encoding);
@@ -255,7 +255,7 @@ define("buffer", (exports) => {
     }
   }
   const Class = Buffer;
-  // `Buffer(…)` and `new Buffer(…)` are old, and still written.
+  // `Buffer(…)` and `new Buffer(…)` are deprecated, but still used.
   const callable = new Proxy(Class, {
     apply: (_, self, [value, ...more]) => (typeof value === "number" ? Class.alloc(value) : Class.from(value, ...more)),
     construct: (target, args, made) => (made !== callable ? Reflect.construct(target, args, made)
@@ -267,6 +267,6 @@ define("buffer", (exports) => {
 
 function decodeUtf8(bytes) {
   const text = new TextDecoder().decode(bytes);
-  // The decoder drops a mark at the beginning, and a buffer keeps it.
+  // The decoder drops a byte order mark, but a buffer keeps it.
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? `\ufeff${text}` : text;
 }

@@ -1,4 +1,4 @@
-// Hashes by the host, and numbers that nobody guesses.
+// Hashes computed by the host, and cryptographic random numbers.
 define("crypto", (exports) => {
   const { Buffer } = builtin("buffer");
   const NAMES = { md5: "md5", sha1: "sha1", sha256: "sha256", sha384: "sha384", sha512: "sha512", "sha512-256": "sha512-256" };
@@ -123,7 +123,7 @@ define("crypto", (exports) => {
   };
   Object.defineProperties(exports, Object.getOwnPropertyDescriptors(own));
   for (const name of ["createCipheriv", "createDecipheriv", "createSign", "createVerify", "generateKeyPairSync", "generateKeyPair", "scryptSync", "scrypt", "publicEncrypt", "privateDecrypt", "sign", "verify", "createECDH", "createDiffieHellman", "hkdfSync"]) {
-    exports[name] = () => { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", `crypto.${name} is not there: hashes, HMAC, pbkdf2 and random numbers are; Python's standard library has more`); };
+    exports[name] = () => { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", `crypto.${name} is not available: hashes, HMAC, pbkdf2 and random numbers are; Python's standard library has more`); };
   }
 });
 

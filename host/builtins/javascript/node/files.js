@@ -1,4 +1,4 @@
-// What the host does at once, files in memory, and open files.
+// Synchronous requests to the host, files in memory, and open files.
 import * as host from "mimir:script/host@1.0.0";
 
 const NO_BYTES = new Uint8Array();
@@ -53,7 +53,7 @@ define("fs/memory", () => {
       if (mode === "create" && nodes.has(path)) refuse("EEXIST");
       const before = mode === "append" && nodes.has(path) ? nodes.get(path) : NO_BYTES;
       const held = [...nodes.values()].reduce((sum, one) => sum + (one?.length ?? 0), bytes.length);
-      if (held > MOST) refuse("ENOSPC", "/tmp has room for 64 MiB");
+      if (held > MOST) refuse("ENOSPC", "/tmp is limited to 64 MiB");
       const whole = new Uint8Array(before.length + bytes.length);
       whole.set(before);
       whole.set(bytes, before.length);
@@ -170,7 +170,7 @@ define("fs/handles", (exports) => {
       file.stored = file.bytes.length;
       return bytes.length;
     },
-    // What `fs/promises` opens.
+    // File handles, as opened by `fs/promises`.
     handle(fd, sync) {
       const path = exports.path(fd);
       const done = (work) => (...all) => Promise.try(work, ...all);

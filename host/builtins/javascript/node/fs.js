@@ -1,4 +1,4 @@
-// Files at once. The workspace is the host's, `/tmp` is in memory and gone with the program.
+// Synchronous file access. The workspace belongs to the host, `/tmp` is in memory and is discarded with the program.
 define("fs", (fs) => {
   const MESSAGES = {
     ENOENT: [-2, "no such file or directory"], EEXIST: [-17, "file already exists"], EPERM: [-1, "operation not permitted"], EACCES: [-13, "permission denied"],
@@ -26,7 +26,7 @@ define("fs", (fs) => {
     return path;
   };
   const memory = builtin("fs/memory");
-  // Which of the two a path is in, and its name there.
+  // Returns the file system that a path belongs to, and its name there.
   const place = (path, syscall) => {
     const name = named(path);
     if (name === "") throw failure("ENOENT", syscall, name);
@@ -243,7 +243,7 @@ define("fs", (fs) => {
     ftruncate: (fd, length) => sync.truncate(files.path(fd), length),
   };
   for (const name of ["chmod", "chown", "lchown", "link", "symlink", "readlink", "utimes", "lutimes", "futimes", "fchmod", "fchown", "statfs"]) {
-    sync[name] = (path) => { throw failure("ENOSYS", name, typeof path === "number" ? undefined : path, undefined, "modes, owners, times and links of files cannot be changed here"); };
+    sync[name] = (path) => { throw failure("ENOSYS", name, typeof path === "number" ? undefined : path, undefined, "modes, owners, times and links of files cannot be changed in this engine"); };
   }
   const promises = {};
   for (const [name, work] of Object.entries(sync)) {

@@ -1,4 +1,4 @@
-// Values as Node shows them.
+// Formatting of values as in Node.
 const CUSTOM = Symbol.for("nodejs.util.inspect.custom");
 
 function quoted(text) {
@@ -30,7 +30,7 @@ function functionShown(value) {
   return value.name ? `[${kind}: ${value.name}]` : `[${kind} (anonymous)]`;
 }
 
-// The words of an error, and where it came from.
+// The message of an error, and its stack.
 function errorShown(error) {
   const stack = error.stack;
   if (typeof stack === "string" && stack !== "") return stack.trimEnd();
@@ -180,7 +180,7 @@ function objectShown(value, level, seen, how, show) {
   return layout(value, entries, { prefix, open, close, base, level, isList: isArray || isTyped }, how);
 }
 
-// How Node lays the parts of a value out: in one line where that is short and not deep, and lists in columns.
+// Node's layout of a value's parts: on one line if it is short and not deep, and lists in columns.
 function layout(value, entries, { prefix, open, close, base, level, isList }, how) {
   const margin = "  ".repeat(level);
   const compact = how.compact === false ? 0 : how.compact === true ? 3 : how.compact;
@@ -234,7 +234,7 @@ function grouped(entries, value, level, how) {
   return rows;
 }
 
-// What `console.log` and `util.format` make of their arguments.
+// Formats the arguments of `console.log` and `util.format`.
 function format(...values) {
   const told = (one) => (typeof one === "string" ? one : inspect(one));
   if (typeof values[0] !== "string" || values.length === 1) return values.map(told).join(" ");

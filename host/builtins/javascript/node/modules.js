@@ -1,4 +1,4 @@
-// Modules by their names. Each is made when it is first asked for: what a program does not import costs it nothing.
+// Modules by name. Each is created at its first use: a module that a program does not import costs it nothing.
 const makers = new Map();
 const modules = new Map();
 
@@ -19,7 +19,7 @@ function builtin(name) {
   return found;
 }
 
-// A global that is made when it is first read.
+// Defines a global that is created when it is first read.
 function lazy(name, make) {
   Object.defineProperty(globalThis, name, {
     configurable: true,
@@ -35,12 +35,12 @@ function lazy(name, make) {
   });
 }
 
-// An error as Node's own are: with a code, which is in the stack and not in the name.
+// Creates an error like Node's own: with a code, which is in the stack and not in the name.
 function coded(Kind, code, message) {
   return Object.assign(new Kind(message), { code });
 }
 
-// What is there already, for those who wait for each part of it.
+// Returns an async iterator over items that are already available.
 function eventually(all) {
   const iterator = all[Symbol.iterator]();
   return {

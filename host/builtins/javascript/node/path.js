@@ -1,4 +1,4 @@
-// Paths, as POSIX has them.
+// POSIX paths.
 define("path", (path) => {
   const text = (value, name = "path") => {
     if (typeof value === "string") return value;
@@ -75,6 +75,6 @@ define("path", (path) => {
     matchesGlob: (value, pattern) => matcher(String(pattern)).test(text(value)),
   });
   path.posix = path;
-  path.win32 = new Proxy({}, { get(_, name) { throw new Error(`path.win32.${String(name)} is not there: paths are POSIX's`); } });
+  path.win32 = new Proxy({}, { get(_, name) { throw new Error(`path.win32.${String(name)} is not available: paths are POSIX paths`); } });
 });
 define("path/posix", () => builtin("path"));

@@ -1,4 +1,4 @@
-// The process, its console and what is called when it ends. Filled in when a program starts.
+// The process, its console and its exit handlers. Filled in when a program starts.
 const WORKSPACE = "/workspace";
 let given = { args: [], env: {}, stdin: "", folder: "", main: "main.js" };
 let cwd = WORKSPACE;
@@ -14,7 +14,7 @@ const listeners = new Map();
 function heard(name, ...values) {
   const all = listeners.get(name) ?? [];
   if (all.some((one) => one.once)) listeners.set(name, all.filter((one) => !one.once));
-  // What it does when it ends may end it.
+  // An exit handler may itself end the process.
   for (const { listener } of all) guarded(listener.bind(process), values);
   return all.length > 0;
 }
@@ -93,8 +93,8 @@ const process = {
   memoryUsage: Object.assign(() => ({ rss: 0, heapTotal: 0, heapUsed: 0, external: 0, arrayBuffers: 0 }), { rss: () => 0 }),
   cpuUsage: () => ({ user: Math.floor(elapsed() * 1e3), system: 0 }),
   getuid: () => 1000, getgid: () => 1000, geteuid: () => 1000, getegid: () => 1000, umask: () => 0o22,
-  kill() { throw coded(Error, "ENOSYS", "process.kill is not there: there are no other processes"); },
-  binding() { throw coded(Error, "ENOSYS", "process.binding is not there"); },
+  kill() { throw coded(Error, "ENOSYS", "process.kill is not available: there are no other processes"); },
+  binding() { throw coded(Error, "ENOSYS", "process.binding is not available"); },
 };
 process.addListener = process.on;
 process.removeListener = process.off;

@@ -1,11 +1,11 @@
-// What programs require and import, and the globals of Node.
+// Modules that programs require and import, and the globals of Node.
 const ABSENT = {
-  http: "send requests with fetch; nothing can listen", https: "send requests with fetch; nothing can listen", http2: "send requests with fetch; nothing can listen",
+  http: "send requests with fetch; servers are not supported", https: "send requests with fetch; servers are not supported", http2: "send requests with fetch; servers are not supported",
   net: "there are no sockets; send requests with fetch", tls: "there are no sockets; send requests with fetch", dgram: "there are no sockets", dns: "names are resolved where fetch runs",
-  "dns/promises": "names are resolved where fetch runs", child_process: "there are no processes; a program of the machine is a call of `exec`", cluster: "there are no processes",
+  "dns/promises": "names are resolved where fetch runs", child_process: "there are no processes; run programs of the machine with `exec`", cluster: "there are no processes",
   worker_threads: "there are no threads; wait for several things with Promise.all", vm: "evaluate text with eval or new Function", v8: "the engine is QuickJS",
-  inspector: "there is no debugger; print with console.log", sqlite: "Python's sqlite3 is there, in language `python`", "node:test": "use assert and print what failed",
-  test: "use assert and print what failed", tty: "there is no terminal", repl: "there is no terminal", diagnostics_channel: "nothing reports", wasi: "code runs in WebAssembly already", trace_events: "nothing traces", domain: "catch errors with try",
+  inspector: "there is no debugger; print with console.log", sqlite: "use sqlite3 in language `python`", "node:test": "use assert and print what failed",
+  test: "use assert and print what failed", tty: "there is no terminal", repl: "there is no terminal", diagnostics_channel: "no diagnostics are reported", wasi: "code runs in WebAssembly already", trace_events: "tracing is not supported", domain: "catch errors with try",
 };
 
 const NAMED = new Set(["test", "sqlite"]);
@@ -13,8 +13,8 @@ const NAMED = new Set(["test", "sqlite"]);
 function absent(name) {
   const plain = name.replace(/^node:/, "");
   const why = ABSENT[name] ?? ABSENT[plain];
-  if (why !== undefined && (name.startsWith("node:") || !NAMED.has(plain))) return `Cannot find module '${name}': it is not there in run_code: ${why}`;
-  return `Cannot find module '${name}': packages of npm are not there; there are ${[...makers.keys()].filter((one) => !/^(?:fs|console|process)\//.test(one) || one === "fs/promises").join(", ")}, and files of the workspace by their path ('./${plain}.js')`;
+  if (why !== undefined && (name.startsWith("node:") || !NAMED.has(plain))) return `Cannot find module '${name}': it is not available in run_code: ${why}`;
+  return `Cannot find module '${name}': npm packages are not available; use ${[...makers.keys()].filter((one) => !/^(?:fs|console|process)\//.test(one) || one === "fs/promises").join(", ")}, or files of the workspace by their path ('./${plain}.js')`;
 }
 
 const loaded = new Map();
@@ -24,10 +24,10 @@ function resolved(name, from) {
   const path = builtin("path");
   const fs = builtin("fs");
   const whole = name.startsWith("file:") ? builtin("url").fileURLToPath(name) : path.resolve(path.dirname(from), name);
-  // TypeScript imports the file that it will be.
+  // TypeScript imports a file by the name of its compiled output.
   const ends = /\.[mc]?js$/.test(whole) ? [...ENDS.map((end) => whole + end), whole.replace(/js$/, "ts")] : ENDS.map((end) => whole + end);
   for (const file of ends) if (fs.statSync(file, { throwIfNoEntry: false })?.isFile()) return file;
-  throw coded(Error, "MODULE_NOT_FOUND", `Cannot find module '${name}': there is no ${whole.startsWith(`${WORKSPACE}/`) ? whole.slice(WORKSPACE.length + 1) : whole}, asked for by ${shownPath(from)}`);
+  throw coded(Error, "MODULE_NOT_FOUND", `Cannot find module '${name}': there is no ${whole.startsWith(`${WORKSPACE}/`) ? whole.slice(WORKSPACE.length + 1) : whole}, required by ${shownPath(from)}`);
 }
 
 const shownPath = (file) => (file.startsWith(`${WORKSPACE}/`) ? file.slice(WORKSPACE.length + 1) : file);
@@ -76,7 +76,7 @@ function load(file) {
   }
 }
 
-// The namespace of what was imported: of a module its exports, of anything else what it exports and as `default` all of it.
+// Returns the namespace of an import: a module's exports, otherwise the members and the whole value as `default`.
 const namespaces = new Map();
 
 function namespace(whole) {
@@ -123,7 +123,7 @@ define("module", () => {
   return Object.assign(Module, { Module, createRequire: (from) => requires(from instanceof URL || String(from).startsWith("file:") ? builtin("url").fileURLToPath(from) : from), get builtinModules() { return names(); }, isBuiltin: (name) => builtin(name.replace(/^node:/, "")) !== undefined });
 });
 
-// Begins a program, which is given what a module of Node is.
+// Begins a program, and provides it with the variables of a Node module.
 function begin(work, told, context) {
   given = told;
   performance.now();
@@ -135,7 +135,7 @@ function begin(work, told, context) {
   return run(work, main);
 }
 
-// A stack as V8 writes it: the words of the error, and frames in the files of the program.
+// Returns a stack in V8's form: the message of the error, and frames in the files of the program.
 const stackOf = Object.getOwnPropertyDescriptor(Error.prototype, "stack")?.get;
 
 function traced() {
@@ -148,7 +148,7 @@ function traced() {
       let frames = [];
       try {
         [frames] = ask("trace", { stack: raw });
-      } catch { /* then it has none */ }
+      } catch { /* no stack then */ }
       return [Error.prototype.toString.call(this), ...frames.map((frame) => `    at ${frame}`)].join("\n");
     },
     set(value) {

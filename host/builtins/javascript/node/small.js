@@ -101,7 +101,7 @@ define("string_decoder", () => {
   return { StringDecoder };
 });
 
-// Timers as Node hands them out: objects, which may be quiet, so that nothing waits for them.
+// Timers as in Node: objects, which may be unreferenced so that the program does not wait for them.
 class Timeout {
   #id;
   #again;
@@ -134,7 +134,7 @@ class Timeout {
 
 const quiet = new Set();
 
-// Whether a program may end while this is open.
+// Sets if a program has to wait for this before it ends.
 function isQuiet(wish) {
   for (const id of quiet) if (timers.get(id) === wish) return true;
   return false;
@@ -174,7 +174,7 @@ define("timers/promises", () => {
 define("perf_hooks", () => ({ performance, PerformanceObserver: class PerformanceObserver { observe() {} disconnect() {} }, monitorEventLoopDelay: () => ({ enable() {}, disable() {} }) }));
 define("punycode", () => ({ toASCII: (text) => text.split(".").map((label) => (/^[\0-\x7f]*$/.test(label) ? label : punycode(label))).join("."), encode: (text) => punycode(text).slice(4) }));
 define("async_hooks", () => {
-  throw coded(Error, "ERR_FEATURE_UNAVAILABLE", "Cannot load 'async_hooks': nothing follows calls that wait here; pass the value along as an argument");
+  throw coded(Error, "ERR_FEATURE_UNAVAILABLE", "Cannot load 'async_hooks': asynchronous calls are not tracked in this engine; pass the value as an argument");
 });
 
 define("zlib", (zlib) => {
@@ -197,7 +197,7 @@ define("zlib", (zlib) => {
     zlib[stream] = () => builtin("stream").whole(work);
   }
   for (const name of ["brotliCompress", "brotliDecompress", "brotliCompressSync", "brotliDecompressSync"]) {
-    zlib[name] = () => { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", `zlib.${name} is not there: gzip and deflate are`); };
+    zlib[name] = () => { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", `zlib.${name} is not available: gzip and deflate are`); };
   }
   zlib.crc32 = (data, start = 0) => {
     let crc = ~start;

@@ -1,4 +1,4 @@
-// Streams: enough for files, lines and pipes. What is read comes as fast as it is taken; nothing is ever full.
+// Streams, sufficient for files, lines and pipes. Reading is as fast as the consumer; a stream is never full.
 define("stream", () => {
   const EventEmitter = builtin("events");
   const { Buffer } = builtin("buffer");
@@ -94,7 +94,7 @@ define("stream", () => {
       if (this.#asked || this.#ended || typeof this._read !== "function") return;
       this.#asked = true;
       this._read(65_536);
-      // What it pushed at once has asked for more already.
+      // The data that it pushed synchronously has already requested more.
     }
     on(name, listener) {
       super.on(name, listener);
@@ -149,7 +149,7 @@ define("stream", () => {
     }
   }
 
-  // What a stream that is written to has: for those that are read, too.
+  // Methods of writable streams, also used by duplex streams.
   const writes = (Above) => class extends Above {
     writable = true;
     writableEnded = false;
@@ -265,7 +265,7 @@ define("stream", () => {
     pipeline: (...all) => new Promise((resolve, reject) => pipeline(...all, (error) => (error ? reject(error) : resolve()))),
     finished: (stream) => new Promise((resolve, reject) => finished(stream, (error) => (error ? reject(error) : resolve()))),
   };
-  // One that gives what `make` makes of all that was written.
+  // A stream that returns the result of `make` for everything that was written.
   const whole = (make) => {
     const all = [];
     return new Transform({

@@ -1,4 +1,4 @@
-// What Node calls util, and comparison.
+// Node's util module, and comparison of values.
 define("util", (util) => {
   const isSame = (one, other, isStrict = true) => deepEqual(one, other, isStrict);
   const custom = Symbol.for("nodejs.util.promisify.custom");
@@ -71,8 +71,8 @@ define("util", (util) => {
       isTypedArray: (value) => ArrayBuffer.isView(value) && !(value instanceof DataView), isUint8Array: is(Uint8Array), isArrayBuffer: is(ArrayBuffer), isAnyArrayBuffer: is(ArrayBuffer),
       isDataView: is(DataView), isArrayBufferView: ArrayBuffer.isView, isBoxedPrimitive: (value) => typeof value === "object" && ["Number", "String", "Boolean", "Symbol", "BigInt"].includes(tagOf(value)),
       isGeneratorObject: (value) => tagOf(value) === "Generator", isGeneratorFunction: (value) => tagOf(value) === "GeneratorFunction",
-      isAsyncFunction() { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", "util.types.isAsyncFunction cannot tell: async functions are compiled to plain ones here"); },
-      isProxy() { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", "util.types.isProxy cannot tell here"); },
+      isAsyncFunction() { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", "util.types.isAsyncFunction is not available: async functions are compiled to plain ones"); },
+      isProxy() { throw coded(Error, "ERR_FEATURE_UNAVAILABLE", "util.types.isProxy is not available"); },
     },
   });
   const plain = { isString: "string", isNumber: "number", isBoolean: "boolean", isFunction: "function", isUndefined: "undefined", isSymbol: "symbol" };

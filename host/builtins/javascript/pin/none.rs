@@ -1,1 +1,1 @@
-//! Nothing: cargo wants a file, and nobody compiles it. The manifest beside it says why.
+//! Empty: cargo needs a file, but this package is never compiled. See the manifest.

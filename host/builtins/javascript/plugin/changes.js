@@ -16,7 +16,7 @@ hands.mkdir = ({ path }) => {
   let made = "";
   for (const part of relative(path).split("/")) {
     made += made === "" ? part : `/${part}`;
-    // What was granted is there.
+    // A granted folder exists.
     if (above === made || above.startsWith(`${made}/`)) continue;
     try {
       at(made, (folder, name) => folder.createDirectoryAt(name));

@@ -1,12 +1,12 @@
 // Files, by paths from the root of the workspace.
 import * as folders from "wasi:filesystem/preopens@0.2.9";
 
-// The folders that were granted, by their paths from the root of the workspace; "" is the root itself.
+// The granted folders, by their paths from the root of the workspace; "" is the root itself.
 let granted;
 
 const relative = (path) => path.replace(/^(?:\.?\/)+/, "").replace(/\/+$/, "").replace(/^\.$/, "");
 
-// The folder that a path is in, and the path from there.
+// Returns the folder that a path is in, and the path from there.
 function place(path) {
   granted ??= folders.getDirectories()
     .filter(([, at]) => at.startsWith(workspace))
@@ -19,22 +19,22 @@ function place(path) {
   }
   const message = granted.length === 0
     ? "the tool was not granted any files of the workspace"
-    : `\`${path}\` is in none of the folders that the tool was granted`;
+    : `\`${path}\` is not in a folder that the tool was granted`;
   throw new HostError({ code: "PERMISSION_DENIED", message });
 }
 
 const PLAIN = {
   "no-entry": ["FILE_NOT_FOUND", "does not exist"],
   "exist": ["ALREADY_EXISTS", "exists already"],
-  "not-permitted": ["PERMISSION_DENIED", "is not there for this tool, or not to be changed"],
-  "access": ["PERMISSION_DENIED", "is not there for this tool, or not to be changed"],
+  "not-permitted": ["PERMISSION_DENIED", "is not accessible for this tool, or read-only"],
+  "access": ["PERMISSION_DENIED", "is not accessible for this tool, or read-only"],
   "read-only": ["PERMISSION_DENIED", "can only be read"],
   "is-directory": ["INVALID_PATH", "is a directory"],
   "not-directory": ["INVALID_PATH", "is not a directory"],
-  "not-empty": ["INVALID_INPUT", "is not empty; `{recursive: true}` removes what is in it too"],
-  "invalid": ["INVALID_PATH", "is not a path that can be used"],
-  "name-too-long": ["INVALID_PATH", "is not a path that can be used"],
-  "loop": ["INVALID_PATH", "is not a path that can be used"],
+  "not-empty": ["INVALID_INPUT", "is not empty; use `{recursive: true}` to remove its contents as well"],
+  "invalid": ["INVALID_PATH", "is not a valid path"],
+  "name-too-long": ["INVALID_PATH", "is not a valid path"],
+  "loop": ["INVALID_PATH", "is not a valid path"],
   "insufficient-space": ["LIMIT_EXCEEDED", "cannot be written: the disk is full"],
   "quota": ["LIMIT_EXCEEDED", "cannot be written: the disk is full"],
 };

@@ -1,7 +1,7 @@
-// What a tool of a plugin wants of the outside, done by the imports of the component: one thing after the other, and
-// beside it the timers and the requests that are under way. In the engine of scripts the host does this.
+// Requests of a plugin's tool, performed with the imports of the component: one after the other, while timers and HTTP
+// requests run concurrently. In the engine for scripts the host does this.
 //
-// Each hand does one kind of wish. Which of them are here follows from what the plugin needs: the others are not linked.
+// Each handler performs one kind of request. The needs of the plugin decide which are included: others are not linked.
 
 import * as polling from "wasi:io/poll@0.2.9";
 import * as clock from "wasi:clocks/monotonic-clock@0.2.9";
@@ -13,12 +13,12 @@ const hands = {};
 let count = 0;
 const open = new Map();
 let wanted = [];
-// What is waited for, by the number of who waits.
+// Pending events, by the number of the waiting request.
 const waits = new Map();
-// Whether the module has run: before, when the plugin is made, nothing is waited for.
+// True once the module has run. Before, while the plugin is built, waiting is not possible.
 let began = false;
 let outcome;
-// Promises look at it: a tool is no program.
+// Read by the promise code: a tool is not a program.
 let program;
 
 class HostError extends Error {
@@ -37,17 +37,17 @@ const NEEDS = {
   files: "`files`, such as {path: \".\", access: \"read-write\"}",
   hosts: "`hosts`, such as {host: \"api.example.com\", methods: [\"GET\"]}",
   commands: "`commands`, such as {pattern: \"git status *\"}",
-  tools: "`tools`, the names of those that it calls",
+  tools: "`tools`, the names of the tools that it calls",
   model: "`model: true`",
 };
 
 function missing(kind) {
   if (kind === "keep") {
-    const message = "only a plugin whose own file says `storage` keeps something between calls";
+    const message = "only a plugin with `storage` in its file can store values between calls";
     return new HostError({ code: "PERMISSION_DENIED", message });
   }
   const need = { execute: "commands", fetch: "hosts", call: "tools", complete: "model" }[kind] ?? "files";
-  const message = `the tool does not ask for this in its needs: it wants ${NEEDS[need]}`;
+  const message = `the tool does not declare this in its needs: add ${NEEDS[need]}`;
   return new HostError({ code: "PERMISSION_DENIED", message });
 }
 
@@ -72,7 +72,7 @@ function sleep(millis, then) {
   return id;
 }
 
-// Nobody waits for it any more.
+// Cancels a wait.
 function wake(id) {
   const timer = waits.get(id);
   if (timer !== undefined) {
@@ -83,26 +83,26 @@ function wake(id) {
   return open.delete(id);
 }
 
-// None before the first call: they would be the same for all calls.
+// Not available before the first call: all calls would get the same numbers.
 function randomBytes(count) {
-  if (!began) throw new Error("random numbers are not there while the module is loaded: every call would have the same; draw them in the tool");
+  if (!began) throw new Error("random numbers are not available while the module is loaded, since every call would get the same ones; generate them in the tool");
   return secure.getRandomBytes(count);
 }
 
 function recompiled() {
-  throw new SyntaxError("async functions and import() in text that is evaluated are not supported in plugins: write them in the file");
+  throw new SyntaxError("async functions and import() are not supported in evaluated text in plugins: write them in the file");
 }
 
 function drop(resource) {
   resource[Symbol.dispose]();
 }
 
-// Kept until it is ready, and then dropped.
+// Stored until it is ready, and then dropped.
 function ready(pollable) {
   return new Promise((resolve) => waits.set(++count, { pollable, then: () => resolve() }));
 }
 
-// An error of the contract, or of WASI, as the engine throws it.
+// Returns the contract's or WASI's error from an exception of the engine.
 const payload = (error) => (error !== null && typeof error === "object" && "payload" in error ? error.payload : undefined);
 
 const CODES = {
@@ -112,7 +112,7 @@ const CODES = {
   "limit-exceeded": "LIMIT_EXCEEDED", "network": "NETWORK", "execution": "EXECUTION_ERROR", "unavailable": "UNAVAILABLE",
 };
 
-// What an import of the contract gives, with its errors as scripts know them.
+// Returns the result of an import of the contract, and converts its errors for scripts.
 function told(work) {
   try {
     return work();
@@ -148,13 +148,13 @@ function failed(error) {
   outcome ??= { error };
 }
 
-// Computes, and does what is wanted, until there is an outcome.
+// Computes, and performs requests, until there is an outcome.
 function work() {
   for (;;) {
     try {
       drain();
     } catch (error) {
-      // There is no memory left, mostly.
+      // Mostly out of memory.
       failed(error);
     }
     if (outcome !== undefined) return outcome;
@@ -162,7 +162,7 @@ function work() {
     if (next !== undefined) {
       perform(next);
     } else if (waits.size === 0) {
-      failed(new Error("`execute` never ends: it waits for a promise that nothing will settle"));
+      failed(new Error("`execute` never ends: it waits for a promise that will never be settled"));
     } else {
       const all = [...waits];
       for (const at of polling.poll(all.map(([, { pollable }]) => pollable))) {

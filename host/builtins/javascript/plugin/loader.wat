@@ -1,5 +1,5 @@
-;; In place of what loads modules by their names while the runtime is brought into its state: there are none to load, and
-;; a plugin that is done imports nothing of the kind. Both functions give an empty error.
+;; Substitute for the module loader while the runtime creates its initial state: there are no modules to load, and
+;; a finished plugin does not import it. Both functions return an empty error.
 (module
   (import "env" "memory" (memory 0))
 

@@ -1,4 +1,4 @@
-// Requests: those of one moment are under way together. The host judges each when it is sent.
+// HTTP requests: those sent at the same time run concurrently. The host checks each when it is sent.
 import * as web from "wasi:http/types@0.2.9";
 import * as way from "wasi:http/outgoing-handler@0.2.9";
 
@@ -23,7 +23,7 @@ function attempt(what, work) {
 }
 
 const one = asyncToGenerator(function* (url, method, headers, bytes) {
-  const { request, body } = attempt("the request cannot be made", () => {
+  const { request, body } = attempt("the request cannot be created", () => {
     const fields = web.Fields.fromList(headers.map(([name, value]) => [name, new TextEncoder().encode(value)]));
     const request = new web.OutgoingRequest(fields);
     const low = method.toLowerCase();
@@ -72,7 +72,7 @@ const whole = asyncToGenerator(function* (answer) {
         part = stream.read(1 << 16);
       } catch (error) {
         if (payload(error)?.tag === "closed") break;
-        throw unsent("the answer broke off");
+        throw unsent("the response ended prematurely");
       }
       length += part.length;
       bytes.push(part);
@@ -95,7 +95,7 @@ hands.fetch = asyncToGenerator(function* ({ url, method, headers, text, base64: 
   let target = new URL(url);
   let bytes = data !== undefined ? bytesOf(data) : new TextEncoder().encode(text ?? "");
   for (let redirects = 0; ; redirects++) {
-    if (target.protocol !== "http:" && target.protocol !== "https:") throw unsent(`${target.protocol} is no way to send a request`);
+    if (target.protocol !== "http:" && target.protocol !== "https:") throw unsent(`${target.protocol} is not supported: use http: or https:`);
     const got = yield one(target, method, headers, bytes);
     const to = got.headers.find(([name]) => name.toLowerCase() === "location")?.[1];
     if (![301, 302, 303, 307, 308].includes(got.status) || to === undefined) {

@@ -1,4 +1,4 @@
-// What is kept between calls: values are JSON.
+// Storage between calls: values are JSON.
 import * as shelf from "mimir:tool/storage@1.0.0";
 
 const keeping = {

@@ -1,7 +1,7 @@
-// The exports of a plugin. What it is was found out when it was built, and its module has run then.
+// The exports of a plugin. Its definitions were determined when it was built, after its module had run.
 let manifest;
 const tools = new Map();
-// What a module finds behind `import … from "mimir"`.
+// The exports of `import … from "mimir"`.
 const mimir = Object.freeze({ defineTool: (tool) => tool });
 let workspace = "/";
 
@@ -16,8 +16,8 @@ function text(value) {
   return plain !== undefined && plain.includes("\\ud") ? stringify(value, well) : plain;
 }
 
-// From places in the code to places in the files, five numbers each, in the order of the former: line and column, which
-// file it is from 1 on, line and column in it.
+// Map of positions in the code to positions in the files, five numbers each, in the order of the former: line and
+// column, number of the file from 1 on, line and column in it.
 let places;
 let files;
 
@@ -33,7 +33,7 @@ function original(row, column) {
   return low > 0 && line === row && file > 0 ? `${files[file - 1]}:${source}:${at}` : undefined;
 }
 
-// The innermost frames of a stack that are in the files.
+// Returns the innermost frames of a stack that are in the files.
 function frames(stack) {
   const found = [];
   for (const line of stack.split("\n")) {
@@ -63,7 +63,7 @@ function begin(make, given) {
   began = true;
 }
 
-// The arguments as the schema of the tool makes them: with its defaults, and what it checks beyond JSON Schema.
+// Returns the arguments as parsed by the tool's schema: with its defaults, and its checks beyond JSON Schema.
 const taken = asyncToGenerator(function* (tool, args) {
   const schema = tool.inputSchema ?? tool.parameters ?? tool.schema;
   const check = schema?.["~standard"]?.validate ?? undefined;
@@ -81,7 +81,7 @@ const NAMES = Object.fromEntries(Object.entries(CODES).map(([tag, code]) => [cod
 
 function refused(error) {
   const real = error instanceof Error;
-  let message = "it threw something that cannot be shown";
+  let message = "it threw a value that cannot be displayed";
   let details;
   let code = { tag: "execution" };
   try {
@@ -91,14 +91,14 @@ function refused(error) {
     if (message === "") message = "the tool threw an error without a message";
     if (real && typeof error.code === "string" && NAMES[error.code]) code = { tag: NAMES[error.code] };
     const at = real ? frames(String(error.stack ?? "")) : [];
-    // What is in a package is named by who called it.
+    // An error in a package is attributed to the code that called it.
     const own = at.find((frame) => !frame.includes("node_modules/")) ?? at[0];
     if (own !== undefined) message += ` (at ${own})`;
     const said = real ? error.details : undefined;
     const plain = said !== null && typeof said === "object" && !Array.isArray(said);
     if (at.length > 0 && (plain || said === undefined)) details = text({ ...said, stack: at });
     else if (said !== undefined) details = text(said);
-  } catch { /* it said as much as it could */ }
+  } catch { /* keep what is known so far */ }
   return { code, message: message.toWellFormed(), details: details ?? null };
 }
 
@@ -126,7 +126,7 @@ export const toolset = {
     try {
       const { tool, value } = ran(name, given, where, (tool, args, context) => tool.execute.call(tool.self, args, context));
       const shown = value === undefined ? "" : typeof value === "string" ? value.toWellFormed() : text(value);
-      if (shown === undefined) throw new TypeError(`the tool returned a ${typeof value}, which is no text and no JSON`);
+      if (shown === undefined) throw new TypeError(`the tool returned a ${typeof value}, which is neither text nor JSON`);
       return {
         content: [{ tag: "text", val: shown }],
         structured: tool.structured ? text(value) ?? "null" : null,
@@ -150,7 +150,7 @@ export const assessor = {
       });
       return { ...judged, approval: value === false ? "allow" : WORDS[value] ?? "ask" };
     } catch (error) {
-      return { ...judged, summary: `its own judgement failed: ${refused(error).message}` };
+      return { ...judged, summary: `its own assessment failed: ${refused(error).message}` };
     }
   },
 };

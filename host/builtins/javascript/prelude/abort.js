@@ -1,4 +1,4 @@
-// What stops things before their end.
+// Cancellation by AbortController.
 class DOMException extends Error {
   #name;
   constructor(message = "", name = "Error") {

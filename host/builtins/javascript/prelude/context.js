@@ -1,4 +1,4 @@
-// xorshift128: each call has its own numbers, which the state that all start in could not give.
+// xorshift128: each call gets its own numbers, which the shared initial state could not provide.
 const state = new Uint32Array([1, 2, 3, 4]);
 
 function number() {
@@ -14,7 +14,7 @@ function number() {
 
 function reseed(seed) {
   state.set([seed[0], seed[1], ~seed[0], seed[1] | 1]);
-  // Numbers of neighbouring seeds are alike at first.
+  // The first numbers for neighbouring seeds are similar.
   for (let round = 0; round < 20; round++) number();
 }
 
@@ -47,7 +47,7 @@ const fs = {
     const name = typeof encoding === "string" ? encoding : encoding?.encoding ?? null;
     const isText = name !== null && /^utf-?8$/i.test(name);
     if (name !== null && !isText && name !== "base64") {
-      return Promise.reject(new TypeError(`readFile knows the encodings utf-8, base64 and null, and not ${name}`));
+      return Promise.reject(new TypeError(`readFile supports the encodings utf-8, base64 and null, not ${name}`));
     }
     return wish("read", { path: bare(path), text: isText }, (text, bytes) => {
       if (isText) return text;
@@ -75,7 +75,7 @@ const fs = {
 fs.readdir = fs.list;
 fs.unlink = fs.remove;
 
-// `*` and `?` stay within a folder, `**` does not; names that begin with a dot want a dot.
+// `*` and `?` stay within a folder, `**` does not; names that begin with a dot only match a dot.
 function matcher(pattern) {
   let regex = "";
   for (let at = 0; at < pattern.length; at++) {
@@ -124,7 +124,7 @@ const executor = {
   execute(command, args) {
     const wanted = typeof command === "string" ? { command, args } : command;
     if (typeof wanted?.command !== "string") {
-      return Promise.reject(new TypeError("execute wants {command, args, cwd, timeout}"));
+      return Promise.reject(new TypeError("execute expects {command, args, cwd, timeout}"));
     }
     return wish("execute", {
       command: wanted.command,
@@ -166,7 +166,7 @@ class Response {
     this.headers = new Headers(headers);
     this.url = url;
     this.redirected = redirects > 0;
-    // The host has read the body as text, if it is any.
+    // The host has decoded the body as text, if it is text.
     Object.defineProperty(this, "body", { value: text ?? new Uint8Array(bytes) });
   }
   bytes() { return Promise.resolve(typeof this.body === "string" ? new TextEncoder().encode(this.body) : this.body); }
@@ -206,12 +206,12 @@ for (const method of ["post", "put", "patch", "delete"]) {
 
 const kept = (how, fields, take) => wish("keep", { how, ...fields }, take);
 
-// Values are JSON; what is none of it is nothing, and so cannot be kept.
+// Values are JSON; a value without a JSON form is undefined, and cannot be stored.
 const storage = {
   get: (key) => kept("get", { key: String(key) }, (answer) => answer.value),
   set(key, value) {
     const text = stringify(value);
-    if (text === undefined) return Promise.reject(new TypeError("only what JSON has can be kept"));
+    if (text === undefined) return Promise.reject(new TypeError("only values with a JSON form can be stored"));
     return kept("set", { key: String(key), value: parse(text) }, () => undefined);
   },
   delete: (key) => kept("delete", { key: String(key) }, () => undefined),

@@ -1,4 +1,4 @@
-// Numbers that nobody guesses, and clocks.
+// Cryptographic random numbers, and clocks.
 const crypto = {
   getRandomValues(view) {
     if (!ArrayBuffer.isView(view) || view instanceof Float32Array || view instanceof Float64Array || view instanceof DataView) {
@@ -15,11 +15,11 @@ const crypto = {
     const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
     return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
   },
-  get subtle() { throw new DOMException("crypto.subtle is not there", "NotSupportedError"); },
+  get subtle() { throw new DOMException("crypto.subtle is not available", "NotSupportedError"); },
 };
 Object.defineProperty(crypto, Symbol.toStringTag, { value: "Crypto" });
 
-// The engine's own counts from when its state was made.
+// The engine's own clock counts from the creation of its initial state.
 const ticks = globalThis.performance;
 let zero;
 

@@ -1,5 +1,5 @@
-// Code that comes as text. The engine's own async functions would never go on, since nothing runs its promises: such code
-// goes through the compiler first, as all code does.
+// Evaluation of code given as text. The engine's own async functions would never continue, since it does not run
+// their promises: such code is compiled first, like all code.
 const WAITS = /\b(?:async|await)\b|\bimport\s*\(/;
 const adapted = (text) => (typeof text === "string" && WAITS.test(text) ? recompiled(text) : text);
 const NativeFunction = Function;
@@ -22,7 +22,7 @@ for (const [name, value] of [["__code", adapted], ["__eval", (text) => evaluate(
   Object.defineProperty(globalThis, name, { value });
 }
 
-// The engine's own gives a promise that nothing settles.
+// The engine's own import() returns a promise that is never settled.
 Array.fromAsync = function fromAsync(items, map, self) {
   const iterator = items[Symbol.asyncIterator]?.() ?? (items[Symbol.iterator] ? items : Array.from(items))[Symbol.iterator]();
   const all = [];

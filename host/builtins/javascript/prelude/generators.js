@@ -1,4 +1,4 @@
-// What the compiler makes of async functions and async generators calls these.
+// Functions called by compiled async functions and async generators.
 function step(generator, resolve, reject, method, value) {
   let result;
   try {

@@ -1,4 +1,4 @@
-// What scripts find as globals. What is here is in `mimir.d.ts`, too.
+// The globals of scripts. They are declared in `mimir.d.ts`, too.
 Object.assign(globalThis, {
   Promise,
   setTimeout,

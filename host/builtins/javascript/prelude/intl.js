@@ -1,4 +1,4 @@
-// Numbers, dates and the order of texts, as en-US has them and in UTC. What is not known is refused, and never guessed.
+// Formatting of numbers and dates and collation, for en-US and UTC. Anything else is refused instead of guessed.
 const UTC = /^(?:utc|gmt|etc\/(?:utc|gmt|uct|zulu)|zulu|\+00:?00)$/i;
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -13,7 +13,7 @@ function locale(wanted) {
     if (typeof one === "string" && !/^[a-z]{2,8}(?:-[a-z0-9]{1,8})*$/i.test(one)) throw new RangeError(`Incorrect locale information provided: ${one}`);
   }
   if (all.length > 0 && !all.some((one) => ENGLISH.test(String(one)))) {
-    throw new RangeError(`the locale ${all[0]} is not supported here: only en-US is; put the text together yourself`);
+    throw new RangeError(`the locale ${all[0]} is not supported: only en-US is; format the text yourself`);
   }
   return "en-US";
 }
@@ -32,7 +32,7 @@ function bound(options, name, least, most, otherwise) {
   return Math.floor(Number(value));
 }
 
-// The digits before and after the point, as many as tell the number from its neighbours.
+// Returns the shortest digits before and after the decimal point that identify the number.
 function digitsOf(value) {
   const [, whole, part = "", power = "0"] = /^-?(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(value));
   const at = whole.length + Number(power);
@@ -89,7 +89,7 @@ class NumberFormat {
       accounting: choice(options, "currencySign", ["standard", "accounting"], "standard") === "accounting",
       long: choice(options, "compactDisplay", ["short", "long"], "short") === "long",
     };
-    if (this.#how.display === "name") throw new RangeError("currencyDisplay `name` is not supported here: symbol and code are");
+    if (this.#how.display === "name") throw new RangeError("currencyDisplay `name` is not supported: use symbol or code");
     this.format = (value) => this.formatToParts(value).map((part) => part.value).join("");
   }
   formatToParts(value) {
@@ -156,7 +156,7 @@ class DateTimeFormat {
   constructor(locales, options = {}, needed = "any", defaults = "date") {
     locale(locales);
     const zone = options.timeZone;
-    if (zone !== undefined && !UTC.test(String(zone))) throw new RangeError(`the time zone ${zone} is not supported here: only UTC is; Python's zoneinfo knows the others`);
+    if (zone !== undefined && !UTC.test(String(zone))) throw new RangeError(`the time zone ${zone} is not supported: only UTC is; Python's zoneinfo supports the others`);
     const how = {
       weekday: choice(options, "weekday", TEXTS), year: choice(options, "year", NUMERIC), month: choice(options, "month", [...NUMERIC, ...TEXTS]), day: choice(options, "day", NUMERIC),
       hour: choice(options, "hour", NUMERIC), minute: choice(options, "minute", NUMERIC), second: choice(options, "second", NUMERIC), fraction: bound(options, "fractionalSecondDigits", 1, 3, undefined),
@@ -164,7 +164,7 @@ class DateTimeFormat {
       zone: choice(options, "timeZoneName", ["short", "long", "shortOffset", "longOffset", "shortGeneric", "longGeneric"]),
       cycle: options.hour12 !== undefined ? (options.hour12 ? "h12" : "h24") : choice(options, "hourCycle", ["h11", "h12", "h23", "h24"], "h12"),
     };
-    for (const name of ["era", "dayPeriod"]) if (options[name] !== undefined) throw new RangeError(`the option ${name} is not supported here`);
+    for (const name of ["era", "dayPeriod"]) if (options[name] !== undefined) throw new RangeError(`the option ${name} is not supported`);
     const styled = how.dateStyle !== undefined || how.timeStyle !== undefined;
     const has = (...names) => names.some((name) => how[name] !== undefined);
     if (styled && has("weekday", "year", "month", "day", "hour", "minute", "second", "fraction", "zone")) throw new TypeError("Can't set option with dateStyle or timeStyle");
@@ -184,7 +184,7 @@ class DateTimeFormat {
       if (timeStyle === "full") how.zone = "long";
     }
     if (how.month === "long" && how.day !== undefined) how.joint = " at ";
-    if (how.year !== undefined && how.day !== undefined && how.month === undefined) throw new RangeError("a year and a day without a month are not supported here");
+    if (how.year !== undefined && how.day !== undefined && how.month === undefined) throw new RangeError("a year and a day without a month are not supported");
     this.#how = how;
     this.format = (value) => this.formatToParts(value).map((part) => part.value).join("");
   }
@@ -219,7 +219,7 @@ class DateTimeFormat {
     if (how.zone) add("timeZoneName", how.zone.startsWith("long") && how.zone !== "longOffset" ? "Coordinated Universal Time" : /Offset/.test(how.zone) ? "GMT" : "UTC", how.hour || how.minute || how.second ? " " : ", ");
     return parts;
   }
-  formatRange() { throw new RangeError("formatRange is not supported here: format both"); }
+  formatRange() { throw new RangeError("formatRange is not supported: format both dates"); }
   resolvedOptions() {
     const { joint, zone, fraction, cycle, ...how } = this.#how;
     const told = Object.fromEntries(Object.entries(how).filter(([, value]) => value !== undefined));
@@ -228,11 +228,11 @@ class DateTimeFormat {
   static supportedLocalesOf(all) { return NumberFormat.supportedLocalesOf(all); }
 }
 
-// The order of what is neither digit nor letter, as Unicode's root has it.
+// The order of characters that are neither digits nor letters, from Unicode's root collation.
 const MARKS = "\t\n\v\f\r \u00a0_-‐–—,;:!?¿.…·'‘’\"“”«»()[]{}§¶@*/\\&#%†‡•`´^¨°©®+±÷×<=>|~¤¢$£¥€";
 const SPLIT = { ß: "ss", æ: "ae", œ: "oe", ø: "o", ł: "l", đ: "d", þ: "th", ð: "d" };
 
-// A letter as three weights: what it is, its accents, and its case.
+// Returns a letter as three weights: the base letter, its accents, and its case.
 function weights(text, isNumeric) {
   const all = [];
   const plain = text.normalize("NFD");
@@ -334,11 +334,11 @@ const Intl = {
   supportedValuesOf: (key) => ({ timeZone: ["UTC"], currency: Object.keys(SIGNS).sort() })[key] ?? [],
 };
 for (const name of ["RelativeTimeFormat", "DisplayNames", "Segmenter", "Locale", "DurationFormat"]) {
-  Intl[name] = class { constructor() { throw new RangeError(`Intl.${name} is not supported here: NumberFormat, DateTimeFormat, Collator, PluralRules and ListFormat are, for en-US and UTC`); } };
+  Intl[name] = class { constructor() { throw new RangeError(`Intl.${name} is not supported: NumberFormat, DateTimeFormat, Collator, PluralRules and ListFormat are, for en-US and UTC`); } };
 }
 Object.defineProperty(Intl, Symbol.toStringTag, { value: "Intl" });
 
-// One that may be called without `new`.
+// Makes a class callable without `new`.
 function called(Format) {
   return new Proxy(Format, { apply: (_, self, args) => new Format(...args) });
 }

@@ -1,4 +1,4 @@
-// What other engines have and this one has not.
+// Features of other engines that this one lacks.
 const timers = new Map();
 let timer = 0;
 
@@ -55,7 +55,7 @@ class TextEncoder {
 
 class TextDecoder {
   constructor(label = "utf-8") {
-    if (!/^utf-?8$/i.test(label)) throw new RangeError(`TextDecoder knows utf-8 and not ${label}`);
+    if (!/^utf-?8$/i.test(label)) throw new RangeError(`TextDecoder supports utf-8 only, not ${label}`);
   }
   get encoding() { return "utf-8"; }
   decode(input = new Uint8Array()) {
@@ -148,12 +148,12 @@ function structuredClone(value, seen = new Map()) {
   return copy;
 }
 
-// Levels of JSON that the engine can take: it counts none, and would end with the program.
+// Maximum nesting of JSON for the engine: it does not count the depth, and would crash with the program.
 const LEVELS = 100_000;
 const DEEP = new RegExp(`(?:[[{][^\\[\\]{}]*){${LEVELS >> 2}}`);
 
 JSON.parse = function (text, reviver) {
-  // Who nests so much ends with brackets, or closes none.
+  // Text nested that deep ends with brackets, or closes none.
   if (typeof text === "string" && text.length > LEVELS && (/[\]}\s]{16}$/.test(text) || !/[\]}]/.test(text)) && DEEP.test(text)) {
     throw new RangeError("Maximum call stack size exceeded");
   }

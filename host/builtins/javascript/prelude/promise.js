@@ -1,10 +1,10 @@
-// What a script finds when it starts: run once, when the engine is brought into the state that every call starts in.
+// The initial code of scripts: run once, when the state is created in which every call starts.
 //
-// The engine computes until nothing is left to compute and then returns, so nothing native ever runs a promise's
-// reactions. Scripts are compiled so that async functions are generators (see `babelHelpers`), and Promise is the one
-// below, whose jobs this file runs itself. So a script that waits for nothing is seen at once.
+// The engine computes until nothing is left to compute and then returns, so native promise reactions are never run.
+// Scripts are compiled so that async functions are generators (see `babelHelpers`), and Promise is implemented below,
+// with its own job queue. So a script that waits for nothing is detected at once.
 //
-// Never here: anything that decides what a script may do. It runs beside the script and can be changed by it.
+// Out of scope: access control. This code runs next to the script, which can change it.
 
 import * as log from "mimir:tool/log@1.0.0";
 import * as progress from "mimir:tool/progress@1.0.0";
@@ -13,7 +13,7 @@ const { stringify, parse } = JSON;
 const evaluate = globalThis.eval;
 delete globalThis.wit;
 
-// Jobs, in their order. What has run is dropped a thousand at a time.
+// Jobs, in order. Finished jobs are removed a thousand at a time.
 let jobs = [];
 let next = 0;
 
@@ -38,7 +38,7 @@ function drain() {
 const [STATE, VALUE, WAITING] = [Symbol("state"), Symbol("value"), Symbol("waiting")];
 const PENDING = 0, FULFILLED = 1, REJECTED = 2;
 
-// Failures that nobody has asked for yet. A program that ends with one has failed; a tool has its result.
+// Rejections not handled yet. A program that ends with one has failed; a tool has its result.
 const lonely = new Set();
 
 function settle(promise, state, value) {
@@ -110,7 +110,7 @@ function react(promise, { fulfilled, rejected, resolve, reject }) {
 
 class Promise {
   constructor(executor) {
-    if (typeof executor !== "function") throw new TypeError("a promise wants a function");
+    if (typeof executor !== "function") throw new TypeError("a promise needs a function");
     this[STATE] = PENDING;
     this[VALUE] = undefined;
     this[WAITING] = [];

@@ -1,4 +1,4 @@
-// Wishes: what a script wants of the outside. The host answers each once.
+// Requests of a script to the host. The host answers each once.
 let wishes = [];
 let count = 0;
 const open = new Map();
@@ -29,7 +29,7 @@ function wish(kind, fields, take = (answer) => answer, signal = undefined) {
   });
 }
 
-// A timer is a wish that cannot fail.
+// A timer is a request that cannot fail.
 function sleep(millis, then) {
   const id = ++count;
   open.set(id, { resolve: then, take: () => undefined });
@@ -37,7 +37,7 @@ function sleep(millis, then) {
   return id;
 }
 
-// Nobody waits for it any more: the host stops what is done for it.
+// Cancels a request: the host stops working on it.
 function wake(id) {
   const waited = open.delete(id);
   if (waited) wishes.push({ id, of: "wake" });
@@ -48,7 +48,7 @@ function well(_, value) {
   return typeof value === "string" ? value.toWellFormed() : value;
 }
 
-// JSON that is also Unicode: halves of surrogate pairs become U+FFFD.
+// Returns JSON that is also valid Unicode: halves of surrogate pairs become U+FFFD.
 function text(value) {
   const plain = stringify(value);
   return plain !== undefined && plain.includes("\\ud") ? stringify(value, well) : plain;
@@ -56,7 +56,7 @@ function text(value) {
 
 let outcome;
 
-// The context of a script that is a whole program. It ends when nothing is left that it waits for, and returns nothing.
+// The context of a script that is a whole program. It ends when it waits for nothing any more, and returns nothing.
 let program;
 
 function leave() {
@@ -74,7 +74,7 @@ function ended() {
   if (outcome === undefined) leave();
 }
 
-// What goes wrong here is mostly that there is no memory left, so little is asked for then.
+// Errors here mostly mean that memory is used up, so this allocates as little as possible.
 function turn() {
   try {
     drain();
@@ -92,7 +92,7 @@ function turn() {
 }
 
 function failed(error) {
-  // Who has left does not fail.
+  // After an exit, an error does not count.
   if (program !== undefined && (outcome !== undefined || heard("uncaughtException", error, "uncaughtException"))) return;
   const told = { message: "" };
   try {
@@ -106,12 +106,12 @@ function failed(error) {
       told.thrown = error === null ? "null" : typeof error;
     }
   } catch {
-    told.message = "it threw something that cannot be shown";
+    told.message = "it threw a value that cannot be displayed";
   }
   outcome = { error: told };
 }
 
-// As Node says it, for a program.
+// Formats an error like Node, for a program.
 function thrown(error, real) {
   if (!real) return inspect(error);
   const known = Object.keys(error).filter((key) => !["stack", "message", "name", "wish"].includes(key));
@@ -126,8 +126,8 @@ function returned(value) {
   let result = value;
   if (value === undefined) result = "";
   else if (typeof value !== "string") result = stringify(value);
-  if (result === undefined) throw new TypeError(`execute returned a ${typeof value}, which is no text and no JSON`);
-  // A letter is a byte at least, and to write a long result down takes several times its memory.
+  if (result === undefined) throw new TypeError(`execute returned a ${typeof value}, which is neither text nor JSON`);
+  // A character takes at least a byte, and serializing a long result takes several times its memory.
   outcome = result.length > most ? { tooLarge: {} } : { text: result };
 }
 

@@ -1,4 +1,4 @@
-// Addresses, as browsers read them. What is reached, the host decides by its own reading.
+// URLs, parsed as browsers do. The host decides on access by its own parsing.
 const PORTS = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21", "file:": "" };
 const IN_PATH = /[\0-\x20"#<>?^`{}\x7f-\u{10ffff}]/u;
 const IN_QUERY = /[\0-\x20"#<>\x7f-\u{10ffff}]/u;
@@ -118,7 +118,7 @@ class URLSearchParams {
       const pairs = typeof init[Symbol.iterator] === "function" ? [...init] : Object.entries(init);
       for (const pair of pairs) {
         const [name, value, ...more] = pair;
-        if (value === undefined || more.length > 0) throw new TypeError("each pair is a name and a value");
+        if (value === undefined || more.length > 0) throw new TypeError("each pair needs a name and a value");
         this.#pairs.push([String(name), String(value)]);
       }
     } else this.#read(String(init));
@@ -295,7 +295,7 @@ class URL {
     try {
       work();
     } catch {
-      // What cannot be set stays as it was.
+      // A value that is not valid leaves the property unchanged.
     }
   }
 }

@@ -1,4 +1,4 @@
-//! Conversations saved as they grow, so that a crash loses nothing that a person has typed or seen.
+//! Saves conversations as they grow, so that a crash loses nothing that a person typed or saw.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +9,19 @@ use mimir_core::{BoxFuture, Pipeline};
 
 use crate::output::note;
 
-use super::{Bench, Shelf};
+use super::Bench;
+use mimir::conversations::Shelf;
 
-/// Saves conversations with the worst label of what they have read.
+/// Saves conversations with the worst taint label of their content.
 pub struct Saver {
     shelf: Shelf,
     pipeline: Pipeline,
-    /// Set after the first failure was reported: later ones are not.
+    /// Set after the first failure was reported; later ones are not reported.
     failed: AtomicBool,
 }
 
 impl Saver {
-    /// Saves conversations of this agent.
+    /// Creates a saver for the conversations of this agent.
     pub fn of(bench: &Bench) -> Self {
         Self {
             shelf: bench.shelf.clone(),
@@ -29,7 +30,7 @@ impl Saver {
         }
     }
 
-    /// Saves a conversation as it is now. Its session must not have ended yet. A failure is reported once, on stderr.
+    /// Saves the current state of a conversation, before its session ends. The first failure is reported on stderr.
     pub fn save(&self, talk: &Conversation) {
         let mut talk = talk.clone();
         talk.read = Some(self.pipeline.read_by(&talk.id));
@@ -44,7 +45,7 @@ impl Saver {
     }
 }
 
-/// Passes the events of a task on, and saves the conversation each time it has grown.
+/// Forwards the events of a task, and saves the conversation each time it has grown.
 pub struct Saving<'a> {
     /// Receives the events.
     pub face: &'a dyn Face,

@@ -1,4 +1,4 @@
-//! A task as a program sees it: one line of JSON for each event.
+//! Events of a task for programs: a line of JSON for each event.
 
 use std::io::{self, Write as _};
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use serde::Serialize;
 /// Prints events as lines of JSON on stdout.
 #[derive(Default)]
 pub struct Lines {
-    /// The first failure to print: nobody reads any more.
+    /// First write error: the reader is gone.
     broken: Mutex<Option<io::Error>>,
 }
 
 impl Lines {
-    /// Prints one line.
+    /// Prints a line.
     pub fn line<T: Serialize>(&self, line: &T) {
         let printed = serde_json::to_string(line)
             .map_err(io::Error::from)
@@ -28,7 +28,7 @@ impl Lines {
         }
     }
 
-    /// Whether all lines were printed.
+    /// Returns an error if a line could not be printed.
     pub fn end(self) -> io::Result<()> {
         match self.broken.into_inner() {
             Ok(Some(error)) => Err(error),

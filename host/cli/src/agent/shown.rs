@@ -1,4 +1,4 @@
-//! A task as a person sees it: the model's words on stdout as they come, what it does on stderr.
+//! Events of a task for people: the model's text on stdout as it streams in, activity on stderr.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -14,14 +14,14 @@ use tokio::sync::Notify;
 use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};
 use crate::terminal::{Watcher, left_open};
 
-/// Characters of arguments, and of what is said of a failure, that one line has.
+/// Most characters of arguments, and of an error message, on a line.
 const LINE: usize = 100;
 
-/// What is shown of a task.
+/// State of the shown task.
 pub struct Shown {
-    /// Whether words go to stdout as they come; else only the last answer does, when it is there.
+    /// True if text is printed as it streams in; otherwise only the final answer is printed, at the end.
     streams: bool,
-    /// Whether the last word was no end of a line.
+    /// True if the last text did not end with a line end.
     open: Mutex<bool>,
     watchers: Mutex<HashMap<String, Arc<Watcher>>>,
     under_way: AtomicUsize,
@@ -29,7 +29,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// On a terminal words are shown as they come. A file or another program gets the answer alone.
+    /// Streams text on a terminal. A file or another program gets only the final answer.
     pub fn new() -> Self {
         Self {
             streams: io::stdout().is_terminal(),
@@ -40,12 +40,12 @@ impl Shown {
         }
     }
 
-    /// Whether words were shown as they came.
+    /// Returns true if text was printed as it streamed in.
     pub fn streams(&self) -> bool {
         self.streams
     }
 
-    /// Stops the calls that are under way. Says whether there were any.
+    /// Cancels the running calls. Returns true if there were any.
     pub fn stop(&self) -> bool {
         let any = self.under_way.load(Ordering::Relaxed) > 0;
         if any {
@@ -54,7 +54,7 @@ impl Shown {
         any
     }
 
-    /// Ends a line that is not.
+    /// Ends an unfinished line.
     pub fn end_line(&self) {
         let mut open = lock(&self.open);
         if std::mem::take(&mut *open) {
@@ -67,7 +67,7 @@ impl Shown {
         }
     }
 
-    /// Ends what is shown: also of calls that were dropped.
+    /// Ends all progress output, including that of dropped calls.
     pub fn close(&self) {
         for (_, watcher) in lock(&self.watchers).drain() {
             watcher.finish();
@@ -79,10 +79,10 @@ impl Shown {
         if !self.streams || text.is_empty() {
             return;
         }
-        // A model's words can drive no terminal.
+        // Escapes the model's text, so that it cannot control the terminal.
         let text = sanitize(text.to_owned());
         let mut out = anstream::stdout();
-        // Whoever went away reads nothing; the task ends by itself.
+        // A closed stdout is no error: the task ends by itself.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         *lock(&self.open) = !text.ends_with('\n');
     }
@@ -104,7 +104,7 @@ impl Shown {
                 let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
                 let tokens = outcome.receipt().tokens;
                 let facts = format!("{took:.0} ms, {size}, ~{tokens} tokens");
-                // The tool ran; what it ran may have failed.
+                // The tool ran, but the command that it ran may have failed.
                 match output.exit_code.filter(|code| *code != 0) {
                     Some(code) => self.aside(format_args!(
                         "{} {name} {} {}",

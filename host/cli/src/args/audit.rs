@@ -1,4 +1,4 @@
-//! `mimir audit` as clap reads it, and what it means.
+//! `mimir audit` as clap reads it, and as a command.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,65 +6,65 @@ use clap::{Subcommand, ValueEnum};
 use mimir_core::Decision;
 use mimir_core::audit::Kind;
 
-/// What `audit` is asked for, as clap reads it.
+/// Arguments of `mimir audit`.
 #[derive(Debug, Subcommand)]
 pub enum RawAudit {
-    /// Check that no line was changed, removed, moved or put in
+    /// Verify that no line was changed, removed, moved or inserted
     #[command(after_help = "\
-The last line of the output names the newest line and its hash. Keep it outside of this folder, and it shows \
-later whether the log was written anew:
+The last line of the output names the newest line and its hash. Store it outside of this folder to check \
+later that the log was not rewritten:
   mimir audit verify --head 3f1c…
 
-Exit codes: 0 the log is what was written, 1 it is not.")]
+Exit codes: 0 the log is intact, 1 it is not.")]
     Verify {
-        /// A hash that was noted before, or its first 16 digits and more
+        /// A hash noted earlier, or at least its first 16 digits
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
     },
     /// Print the newest lines
     #[command(after_help = "With --json each line is one JSON object.")]
     Tail {
-        /// How many
+        /// Number of lines
         #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
         lines: usize,
-        /// Go on printing what is recorded, until Ctrl-C
+        /// Follow: print new events until Ctrl-C
         #[arg(short, long)]
         follow: bool,
     },
-    /// Print what is on record, the oldest first
+    /// Print recorded events, oldest first
     #[command(after_help = "\
 Examples:
   mimir audit show --since 2h --decision deny
   mimir audit show --tool delete_file --json
   mimir audit show --event grant --since 2026-01-31")]
     Show {
-        /// Only calls of this tool, and what else is about it
+        /// Only events about this tool
         #[arg(long, value_name = "TOOL")]
         tool: Option<String>,
-        /// Only where the rules said this
+        /// Only calls with this decision
         #[arg(long, value_enum)]
         decision: Option<Said>,
         /// Only events of this kind, such as call, grant or undo
         #[arg(long, value_name = "KIND", value_parser = kind)]
         event: Option<Kind>,
-        /// Only since: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
+        /// Only since then: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
         #[arg(long, value_name = "TIME", value_parser = since)]
         since: Option<Since>,
     },
 }
 
-/// What the rules said.
+/// A decision of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Said {
-    /// It may run
+    /// The call may run
     Allow,
-    /// A person must say yes
+    /// A person has to approve the call
     Ask,
-    /// It may not run
+    /// The call may not run
     Deny,
 }
 
-/// From when on.
+/// Start of a time range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// This long ago.
@@ -74,7 +74,7 @@ pub enum Since {
 }
 
 impl Since {
-    /// The moment, seen from `now`.
+    /// The point in time, relative to `now`.
     pub fn moment(self, now: SystemTime) -> SystemTime {
         match self {
             Since::Ago(time) => now.checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH),
@@ -83,35 +83,35 @@ impl Since {
     }
 }
 
-/// Which events are shown.
+/// Filter for shown events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// About this tool.
+    /// Events about this tool.
     pub tool: Option<String>,
-    /// Where the rules said this.
+    /// Calls with this decision.
     pub decision: Option<Decision>,
-    /// Of this kind.
+    /// Events of this kind.
     pub event: Option<Kind>,
-    /// From then on.
+    /// Events since then.
     pub since: Option<Since>,
 }
 
-/// What `audit` is asked for.
+/// Commands of `mimir audit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditWish {
     /// Check the log.
     Verify {
-        /// A hash that was noted, or the beginning of one.
+        /// A hash noted earlier, or a prefix of one.
         head: Option<String>,
     },
     /// Print the newest lines.
     Tail {
-        /// How many.
+        /// Number of lines.
         lines: usize,
-        /// Whether to go on.
+        /// True to follow the log.
         follow: bool,
     },
-    /// Print what is on record.
+    /// Print recorded events.
     Show(Filter),
 }
 
@@ -139,14 +139,14 @@ impl From<RawAudit> for AuditWish {
     }
 }
 
-/// Fewer digits than this may be the beginning of more than one hash.
+/// Fewest digits: a shorter prefix may match more than one hash.
 const DIGITS_LEAST: usize = 16;
 
 fn hash(text: &str) -> Result<String, String> {
     let hex = text.bytes().all(|c| c.is_ascii_hexdigit());
     if !hex || !(DIGITS_LEAST..=64).contains(&text.len()) {
         return Err(format!(
-            "use {DIGITS_LEAST} to 64 hex digits, as `mimir audit verify` prints them"
+            "expected {DIGITS_LEAST} to 64 hex digits, as `mimir audit verify` prints them"
         ));
     }
     Ok(text.to_ascii_lowercase())
@@ -157,7 +157,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     known.copied().ok_or_else(|| {
         let names = Kind::ALL.map(Kind::as_str);
         let near = mimir_core::names::did_you_mean(text, names);
-        format!("there is none.{near} Known: {}", names.join(", "))
+        format!("unknown kind of event.{near} Known: {}", names.join(", "))
     })
 }
 
@@ -172,7 +172,7 @@ fn since(text: &str) -> Result<Since, String> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Ok(Since::At(moment.into()));
     }
-    let bad = || "use 30m, 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
+    let bad = || "expected 30m, 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "s" => 1,

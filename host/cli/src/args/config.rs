@@ -1,79 +1,79 @@
-//! `mimir config`.
+//! Arguments of `mimir config`.
 
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RawConfig {
-    /// Print the value of a key, and which layer it comes from
+    /// Print the value of a key, and the layer that it comes from
     #[command(after_help = "Example: mimir config get tools.git.enabled")]
     Get {
-        /// The keys from the outermost inwards, with dots between them
+        /// Path of the key, with dots between the levels
         #[arg(value_name = "KEY")]
         key: String,
     },
-    /// Set a key in the project's config; comments, order and quoting stay
+    /// Set a key in the project's config; comments, order and quoting are preserved
     #[command(after_help = "\
 The value is YAML. Examples:
   mimir config set limits.timeMs 5000
   mimir config set policy.deny '[web_fetch, \"mcp_*\"]'
   mimir config set --user profile compact")]
     Set {
-        /// The keys from the outermost inwards, with dots between them
+        /// Path of the key, with dots between the levels
         #[arg(value_name = "KEY")]
         key: String,
-        /// YAML
+        /// The value, as YAML
         #[arg(value_name = "VALUE", allow_hyphen_values = true)]
         value: String,
-        /// In your own settings, not the project's
+        /// Write to your user settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Take a key out of the project's config
+    /// Remove a key from the project's config
     Unset {
-        /// The keys from the outermost inwards, with dots between them
+        /// Path of the key, with dots between the levels
         #[arg(value_name = "KEY")]
         key: String,
-        /// In your own settings, not the project's
+        /// Write to your user settings, not the project's
         #[arg(long)]
         user: bool,
     },
     /// Print the JSON Schema of config files
     #[command(after_help = "\
-An editor that knows YAML schemas completes keys and marks slips. `mimir init` writes the schema beside \
-the config, and the line that names it; for another place:
+An editor with YAML schema support completes keys and marks errors. `mimir init` writes the schema next to \
+the config, and the line that refers to it; to put it elsewhere:
   mimir config schema > ~/mimir.schema.json
-and as the first line of the config, with the whole path:
+and add this as the first line of the config, with the absolute path:
   # yaml-language-server: $schema=/home/me/mimir.schema.json")]
     Schema,
-    /// Print where config files are looked for, the strongest first, and which are there
+    /// Print the paths of config files, highest precedence first, and which exist
     #[command(after_help = "\
-A variable goes before the files for the one run that it is set for, and not before a team's:
+An environment variable overrides the files for one run, except a team's policy:
   MIMIR_LIMITS__TIME_MS=5000 mimir call …      limits.timeMs
   MIMIR_TOOLS__GIT__ENABLED=false mimir chat   tools.git.enabled")]
     Path,
-    /// Read all config files and name every fault, and what does not count yet
+    /// Check all config files: report every error, and settings that do not apply yet
     Check,
 }
 
-/// What `config` is asked for.
+/// Commands of `mimir config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigWish {
-    /// A key's value.
+    /// Prints the value of a key.
     Get(String),
-    /// A key set, or taken out.
+    /// Sets a key, or removes it.
     Set {
         /// The key.
         key: String,
-        /// What it is set to; nothing takes it out.
+        /// The new value; `None` removes the key.
         value: Option<String>,
-        /// Whether in the user's own settings.
+        /// True if the user settings are changed.
         user: bool,
     },
-    /// The JSON Schema.
+    /// Prints the JSON Schema.
     Schema,
-    /// The places.
+    /// Prints the paths.
     Path,
-    /// The faults.
+    /// Checks the files.
     Check,
 }
 

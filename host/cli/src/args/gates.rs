@@ -1,4 +1,4 @@
-//! The commands with which a person speaks to the gates: rules, approvals and grants.
+//! The commands about policy, approvals, secrets and grants.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,53 +12,53 @@ use crate::exit::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RawPolicy {
-    /// Say what would be decided about a call, and why, without running it
+    /// Explain what would be decided about a call, and why, without running it
     #[command(after_help = "Example: mimir policy explain delete_file path=notes.md")]
     Explain {
         /// Name or alias
         #[arg(value_name = "TOOL")]
         tool: String,
-        /// JSON, `-`, or key=value words, as in `mimir call`
+        /// JSON, `-`, or key=value arguments, as in `mimir call`
         #[arg(value_name = "ARGS")]
         arguments: Vec<String>,
     },
-    /// Check the rules: run their examples, and name what can never come true
+    /// Check the rules: run their examples, and report conditions that can never be true
     Check {
         /// Check again whenever a file changes, until Ctrl-C
         #[arg(short, long)]
         watch: bool,
     },
-    /// Let the project's settings count in full, as they are now
+    /// Accept the project's settings in full, as they are now
     #[command(after_help = "\
-What a project's .mimir/config.yml forbids always counts. What it allows, lifts or reveals counts after the \
-person at this machine has accepted it, because the file may have come with a checkout. After a change of the \
-file it has to be accepted anew. The same holds for the files of workers: before that they are neither run \
-nor shown to a model.")]
+Restrictions in a project's .mimir/config.yml always apply. Anything in it that allows, lifts or reveals \
+something applies only after you have accepted the file on this machine, because it may have come with a \
+checkout. After each change it has to be accepted again. The same holds for worker files: until accepted, \
+they are neither run nor shown to a model.")]
     Accept {
-        /// Without being asked
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
 }
 
-/// What `policy` is asked for.
+/// Commands of `mimir policy`.
 #[derive(Debug, PartialEq)]
 pub enum PolicyWish {
-    /// Say what the rules say about a call.
+    /// Explain a decision.
     Explain {
         /// Name or alias.
         tool: String,
-        /// Its arguments as they were typed.
+        /// The arguments as typed.
         words: Words,
     },
     /// Check the rules.
     Check {
-        /// Again and again.
+        /// Watch the files and check again.
         watch: bool,
     },
     /// Accept the project's settings.
     Accept {
-        /// Without a question.
+        /// Skip the question.
         yes: bool,
     },
 }
@@ -78,25 +78,25 @@ impl RawPolicy {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RawApprovals {
-    /// Show what was approved for good in this workspace
+    /// List the stored approvals of this workspace
     List,
-    /// Take approvals back
+    /// Revoke approvals
     Revoke {
-        /// Which, as the list shows them
+        /// IDs, as the list shows them
         #[arg(value_name = "ID", required_unless_present = "all")]
         ids: Vec<String>,
-        /// All of them
+        /// All approvals
         #[arg(long, conflicts_with = "ids")]
         all: bool,
     },
 }
 
-/// What `approvals` is asked for.
+/// Commands of `mimir approvals`.
 #[derive(Debug, PartialEq)]
 pub enum ApprovalsWish {
-    /// Show them.
+    /// List approvals.
     List,
-    /// Take these back; none means all.
+    /// Revoke these; an empty list means all.
     Revoke(Vec<String>),
 }
 
@@ -111,25 +111,25 @@ impl RawApprovals {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RawSecrets {
-    /// Show the names; never the values
+    /// List the names; never the values
     List,
-    /// Keep a value, read from stdin or typed unseen
+    /// Store a value, read from stdin or typed without echo
     #[command(after_help = "\
 Examples:
-  mimir secrets set GITHUB_TOKEN            asks for the value
+  mimir secrets set GITHUB_TOKEN            prompts for the value
   pass show github | mimir secrets set GITHUB_TOKEN")]
     Set {
         /// Letters, digits, `_`, `-` and `.`
         #[arg(value_name = "NAME")]
         name: String,
-        /// In the file, even where there is a keyring
+        /// Store in the file, even if a keyring is available
         #[arg(long = "file")]
         in_file: bool,
-        // Taken so that no message repeats it.
+        // Accepted so that no error message repeats a value typed in the wrong place.
         #[arg(hide = true)]
         on_the_line: Vec<OsString>,
     },
-    /// Forget a value
+    /// Delete a value
     Remove {
         /// Its name
         #[arg(value_name = "NAME")]
@@ -137,21 +137,21 @@ Examples:
     },
 }
 
-/// What `secrets` is asked for.
+/// Commands of `mimir secrets`.
 #[derive(Debug, PartialEq)]
 pub enum SecretsWish {
-    /// Show the names.
+    /// List the names.
     List,
-    /// Keep a value.
+    /// Store a value.
     Set {
         /// Its name.
         name: String,
-        /// Not in the keyring.
+        /// True if the value is stored in the file, not the keyring.
         in_file: bool,
-        /// Whether something was written where a value does not belong.
+        /// True if a value was typed on the command line, where it does not belong.
         on_the_line: bool,
     },
-    /// Forget a value.
+    /// Delete a value.
     Remove {
         /// Its name.
         name: String,
@@ -178,30 +178,30 @@ impl RawSecrets {
 
 #[derive(Debug, Args)]
 pub(super) struct RawAdd {
-    /// The component, or where it is to be fetched from
+    /// The component file, or a URL to download it from
     #[arg(value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// What sha256 of the file has to be, in hex; a URL needs it
+    /// Expected SHA-256 of the file, in hex; required for a URL
     #[arg(long, value_name = "SHA256", value_parser = digest)]
     digest: Option<String>,
-    /// Replace a tool of the same file name
+    /// Replace a tool with the same file name
     #[arg(short, long)]
     force: bool,
-    /// Prefix of the names of its tools, such as `fs_`
+    /// Prefix for the names of its tools, such as `fs_`
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
 }
 
-/// What `tools add` is asked for.
+/// Arguments of `mimir tools add`.
 #[derive(Debug, PartialEq)]
 pub struct AddWish {
     /// The component, or its URL.
     pub file: PathBuf,
-    /// What sha256 of it has to be, in lower-case hex.
+    /// Expected SHA-256, in lower-case hex.
     pub digest: Option<String>,
-    /// Whether a tool of the same file name is replaced.
+    /// True if a tool with the same file name is replaced.
     pub force: bool,
-    /// The prefix of the names of its tools.
+    /// Prefix for the names of its tools.
     pub prefix: Option<String>,
 }
 
@@ -218,11 +218,11 @@ impl RawAdd {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Shows what the plugin asks for and asks for a yes. Without a terminal the yes is the digest of exactly the \
-build that is meant, as `mimir tools info NAME` shows it:
+Shows the rights that the plugin requests and asks for confirmation. Without a terminal, confirm with the \
+digest of the build, as `mimir tools info NAME` shows it:
   mimir tools trust word_count --digest 9f86d081…
-A component that was not written for mimir asks for nothing. What it may reach is named here; what was named before
-stays, unless some of its kind is named now:
+A component that was not written for mimir requests nothing. Name its rights here; rights named before
+stay, unless you name others of the same kind now:
   mimir tools trust http_client --host api.example.com
   mimir tools trust filesystem --read docs --write out --prefix fs_
   mimir tools trust weather --config units=metric --config key=secret:WEATHER \\
@@ -231,45 +231,45 @@ pub(super) struct RawTrust {
     /// Name or alias of one of its tools, or its file name
     #[arg(value_name = "NAME")]
     name: String,
-    /// The build that is meant, instead of a question
+    /// Digest of the build to trust, instead of a question
     #[arg(long, value_name = "SHA256", value_parser = digest)]
     digest: Option<String>,
-    /// Kinds of needs that are not granted
+    /// Kinds of rights to withhold
     #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
     without: Vec<Kind>,
     /// A host that it may reach
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<HostPattern>,
-    /// A folder of the workspace that it may read, `.` for all of it
+    /// A workspace folder that it may read, `.` for the whole workspace
     #[arg(long = "read", value_name = "DIR", value_hint = ValueHint::DirPath)]
     reads: Vec<PathBuf>,
-    /// A folder of the workspace that it may read and write
+    /// A workspace folder that it may read and write
     #[arg(long = "write", value_name = "DIR", value_hint = ValueHint::DirPath)]
     writes: Vec<PathBuf>,
-    /// A variable of its environment; for what is no secret
+    /// An environment variable; not for secrets
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
     variables: Vec<(String, String)>,
     /// A value of its wasi:config/store; `secret:NAME` is the placeholder of a secret
     #[arg(long = "config", value_name = "KEY=VALUE", value_parser = pair)]
     config: Vec<(String, String)>,
-    /// A secret that is sent to one host in one header; its variable NAME holds a placeholder
+    /// A secret that is sent to one host in one header; the variable NAME holds a placeholder
     #[arg(long = "secret", value_name = "NAME@HOST:HEADER", value_parser = secret)]
     secrets: Vec<SecretNeed>,
-    /// Prefix of the names of its tools, such as `fs_`; an empty text removes it
+    /// Prefix for the names of its tools, such as `fs_`; an empty text removes it
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
 }
 
-/// What `tools trust` is asked for.
+/// Arguments of `mimir tools trust`.
 #[derive(Debug, PartialEq)]
 pub struct TrustWish {
     /// A tool or a file.
     pub name: String,
-    /// The build that is meant, in lower-case hex.
+    /// Digest of the build to trust, in lower-case hex.
     pub digest: Option<String>,
-    /// What is not granted.
+    /// Kinds of rights to withhold.
     pub without: Vec<NeedKind>,
-    /// Hosts for a component that cannot ask for any.
+    /// Hosts for a component that cannot request any.
     pub hosts: Vec<HostPattern>,
     /// Folders that it may read.
     pub reads: Vec<PathBuf>,
@@ -279,9 +279,9 @@ pub struct TrustWish {
     pub variables: Vec<(String, String)>,
     /// Values of its `wasi:config/store`.
     pub config: Vec<(String, String)>,
-    /// Secrets that are sent for it.
+    /// Secrets that are sent on its behalf.
     pub secrets: Vec<SecretNeed>,
-    /// The prefix of the names of its tools.
+    /// Prefix for the names of its tools.
     pub prefix: Option<String>,
 }
 
@@ -305,7 +305,7 @@ impl RawTrust {
     }
 }
 
-/// A kind of need, as it is typed.
+/// A kind of need, as typed on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     Files,
@@ -341,7 +341,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A secret, the host that it is sent to, and the header.
+/// Parses `NAME@HOST:HEADER`: a secret, its host, and the header that carries it.
 fn secret(text: &str) -> Result<SecretNeed, String> {
     let parts = text.split_once('@');
     let parts = parts.and_then(|(name, rest)| Some((name, rest.rsplit_once(':')?)));
@@ -363,10 +363,10 @@ fn secret(text: &str) -> Result<SecretNeed, String> {
     })
 }
 
-/// The longest prefix: half of the longest name.
+/// Longest prefix: half of the longest tool name.
 const PREFIX_MOST: usize = 32;
 
-/// Parses a prefix for names of tools. The empty text is one.
+/// Parses a prefix for tool names. The empty text is allowed.
 fn prefix(text: &str) -> Result<String, String> {
     let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
     if text.len() > PREFIX_MOST || !text.bytes().all(good) {
@@ -377,7 +377,7 @@ fn prefix(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// 64 hex digits, with or without `sha256:` before them.
+/// Parses 64 hex digits, with or without a leading `sha256:`.
 fn digest(text: &str) -> Result<String, String> {
     let hex = text.strip_prefix("sha256:").unwrap_or(text);
     let good = hex.len() == 64 && hex.bytes().all(|c| c.is_ascii_hexdigit());

@@ -4,13 +4,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use mimir_core::config::SandboxMode;
 
 const ALLOW_HELP: &str = "\
---allow names the tools that run without a question: `reads` (those that read, or that reach nothing
-outside their sandbox), `all`, `none`, or names of tools with commas. The others ask each time.";
+--allow names the tools that run without asking: `reads` (tools that only read, or that reach nothing
+outside their sandbox), `all`, `none`, or a comma-separated list of tool names. The others ask each time.";
 
 const ADD_HELP: &str = "\
-A package runs in a sandbox: no network but the hosts of --network, nothing of the workspace but the
-folders that its arguments name, and a home of its own. Install scripts are not run.
---allow is `reads`, `all`, `none`, or names of tools with commas.
+A package runs in a sandbox: no network except the hosts of --network, no workspace folders except those
+that its arguments name, and its own home folder. Install scripts are not run.
+--allow is `reads`, `all`, `none`, or a comma-separated list of tool names.
 
 Examples:
   mimir mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
@@ -24,73 +24,73 @@ Examples:
 pub(super) enum RawMcp {
     /// List the servers in the settings
     List,
-    /// Put a server into the settings. A package of npx or uvx is downloaded once and pinned; on a terminal the server is
-    /// started, its words are shown, and one answer adds and trusts it
+    /// Add a server to the settings. A package of npx or uvx is downloaded once and pinned; on a terminal, the server
+    /// is started, its texts are shown, and one answer adds and trusts it
     #[command(after_help = ADD_HELP)]
     Add(Box<RawServer>),
-    /// Take a server out of the settings
+    /// Remove a server from the settings
     Remove {
-        /// Its name
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
-        /// Write into your own settings, not the project's
+        /// Write to your user settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Start a server, or reach it, and show what its tools say
+    /// Start or connect to a server, and show its tools and their descriptions
     Test {
-        /// Its name
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Show every word that models read of a server, and let its tools be called as long as they say the same
+    /// Show every text of a server that models read, and allow calls of its tools until a text changes
     #[command(after_help = ALLOW_HELP)]
     Trust {
-        /// Its name
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
-        /// The tools that run without a question
+        /// The tools that run without asking
         #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
         allow: Allow,
-        /// Without a terminal: the digest of the words that you have seen, as `mimir mcp test NAME --json` has it
+        /// Without a terminal: the digest of the texts that you have seen, from `mimir mcp test NAME --json`
         #[arg(long, value_name = "DIGEST")]
         approve: Option<String>,
-        /// Write into your own settings, not the project's
+        /// Write to your user settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Download the package of a server that is in the settings, and pin it
+    /// Download the package of a server in the settings, and pin it
     Install {
-        /// Its name
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
-        /// Let packages run programs of their own while they are installed, in the sandbox of the download
+        /// Allow install scripts of packages; they run in the sandbox of the download
         #[arg(long)]
         install_scripts: bool,
-        /// Write into your own settings, not the project's
+        /// Write to your user settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Log in at a server that wants it, in a browser: here, or on another machine whose address you paste
+    /// Log in to a server in a browser: on this machine, or on another one whose final address you paste
     Login {
-        /// Its name
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
-        /// The program that opens the page [default: $BROWSER; without it the address is only printed]
+        /// Program that opens the page [default: $BROWSER; without it, the address is only printed]
         #[arg(long, value_name = "PROGRAM")]
         browser: Option<String>,
-        /// How long the answer is waited for, in seconds
+        /// Seconds to wait for the login
         #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
     },
-    /// Forget the login at a server, and end it at its authorization server where that takes it
+    /// Delete the login to a server, and revoke it at the authorization server if supported
     Logout {
-        /// Its name
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Take over servers from the settings of agents on this machine, after each was shown. If two places define the same
-    /// name, name it to import it; your own settings win over the project's
+    /// Import servers from the settings of agents on this machine, after showing each. If two files define the same
+    /// name, name it to import it; your user settings take precedence over the project's
     Import {
         /// Only from this agent
         #[arg(long, value_enum, value_name = "AGENT")]
@@ -98,16 +98,16 @@ pub(super) enum RawMcp {
         /// Only these servers
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// Into your own settings, not the project's
+        /// Write to your user settings, not the project's
         #[arg(long)]
         user: bool,
-        /// Without a question; from files of the project only where `--from` names the agent
+        /// Do not ask for confirmation; servers from project files need `--from`
         #[arg(short, long)]
         yes: bool,
     },
-    /// Print what makes an agent use mimir
+    /// Print the settings that make an agent use mimir
     Config {
-        /// Which agent
+        /// The agent
         #[arg(value_enum, value_name = "AGENT")]
         agent: Agent,
     },
@@ -115,63 +115,63 @@ pub(super) enum RawMcp {
 
 #[derive(Debug, Args)]
 pub(super) struct RawServer {
-    /// What it is called here
+    /// Name of the server in the settings
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where it is reached over HTTP
+    /// Its URL, for a server over HTTP
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "workspace_code", "sandbox", "network"])]
     url: Option<String>,
-    /// A header of each request; ${NAME} is the secret of that name
+    /// A header of each request; ${NAME} is replaced by the secret of that name
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
     headers: Vec<(String, String)>,
-    /// The authorization server that logs people in at it, and no other
+    /// Its authorization server; no other is accepted
     #[arg(long, value_name = "URL", requires = "url")]
     issuer: Option<String>,
-    /// The client that was registered there for `mimir mcp login`
+    /// Client ID registered there for `mimir mcp login`
     #[arg(long, value_name = "ID", requires = "url")]
     client_id: Option<String>,
-    /// Its secret, as ${NAME}: the secret of that name
+    /// Client secret, as ${NAME}: the secret of that name
     #[arg(long, value_name = "${NAME}", requires = "client_id")]
     client_secret: Option<String>,
-    /// What a login asks for, in place of what the server names
+    /// Scopes that a login requests, instead of those that the server names
     #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
     scopes: Vec<String>,
-    /// A variable of the program; ${NAME} is the secret of that name
+    /// An environment variable of the program; ${NAME} is replaced by the secret of that name
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
-    /// The folder that it starts in, from the workspace; an empty one of its own where none is named
+    /// Folder to start in, relative to the workspace [default: an empty folder]
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// Let it start with paths into the workspace although it has no sandbox, or has secrets. If it runs code from
-    /// there, a model that writes there can then run code as you
+    /// Allow start arguments that are workspace paths although the server has no sandbox, or has secrets. If it runs
+    /// code from there, a model that can write there can run code as you
     #[arg(long)]
     workspace_code: bool,
-    /// What stands before the names of its tools, in place of mcp_NAME_
+    /// Prefix for the names of its tools, instead of mcp_NAME_
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// The sandbox that it runs in
+    /// Sandbox to run it in
     #[arg(long, value_name = "MODE", value_enum)]
     sandbox: Option<Sandbox>,
-    /// A host that it reaches from its sandbox: `api.example.com`, `*.example.com`, or `*` for every public host
+    /// A host that it may reach from its sandbox: `api.example.com`, `*.example.com`, or `*` for every public host
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     network: Vec<String>,
-    /// A folder of the workspace that a package sees, `:ro` behind it to be read only; those that its arguments name
-    /// where none is given
+    /// A workspace folder that a package may access, with `:ro` appended for read only [default: the folders that its
+    /// arguments name]
     #[arg(long = "folder", value_name = "DIR", conflicts_with = "url")]
     folders: Vec<String>,
-    /// Let packages run programs of their own while they are installed, in the sandbox of the download
+    /// Allow install scripts of packages; they run in the sandbox of the download
     #[arg(long, conflicts_with = "url")]
     install_scripts: bool,
-    /// The tools that run without a question
+    /// The tools that run without asking
     #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
     allow: Allow,
-    /// Without a terminal: trust it if its words have this digest, as `mimir mcp test NAME --json` has it
+    /// Without a terminal: trust it if its texts have this digest, from `mimir mcp test NAME --json`
     #[arg(long, value_name = "DIGEST")]
     approve: Option<String>,
     /// Write the settings without starting the server
     #[arg(long, conflicts_with = "approve")]
     no_start: bool,
-    /// Write into your own settings, not the project's
+    /// Write to your user settings, not the project's
     #[arg(long)]
     user: bool,
     /// The program and its arguments
@@ -181,17 +181,17 @@ pub(super) struct RawServer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sandbox {
-    /// The strongest that there is
+    /// The strongest available
     Auto,
-    /// What the kernel has
+    /// Sandbox features of the operating system
     Process,
     /// A container
     Container,
-    /// None at all
+    /// No sandbox
     None,
 }
 
-/// Whose settings are meant.
+/// A coding agent with settings of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Agent {
     /// Claude Code
@@ -218,37 +218,37 @@ pub enum Agent {
     Cline,
 }
 
-/// A server that is to be put into the settings.
+/// A server to be added to the settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpAdd {
     /// Its name.
     pub name: String,
-    /// As it stands in the settings, without its name.
+    /// The settings block, without the name.
     pub block: serde_json::Value,
-    /// Whether it goes into the user's own settings.
+    /// True if it goes into the user settings.
     pub user: bool,
-    /// The folders of the workspace that its package sees.
+    /// Workspace folders that its package may access.
     pub folders: Vec<String>,
     /// True if install scripts are run.
     pub install_scripts: bool,
-    /// The tools that run without a question.
+    /// The tools that run without asking.
     pub allow: Allow,
-    /// The digest of the words that a person has seen.
+    /// Digest of the texts that the person has seen.
     pub approve: Option<String>,
     /// True if the settings are written without starting the server.
     pub no_start: bool,
 }
 
-/// The tools of a server that run without a question.
+/// Selection of a server's tools that run without asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allow {
-    /// Tools that read, or reach nothing.
+    /// Tools that only read, or reach nothing.
     Reads,
     /// All.
     All,
     /// No tools.
     Nothing,
-    /// These.
+    /// These tools.
     Tools(Vec<String>),
 }
 
@@ -264,7 +264,7 @@ fn allow(text: &str) -> Result<Allow, String> {
                 .collect();
             if names.iter().any(String::is_empty) {
                 return Err(
-                    "write `reads`, `all`, `none`, or names of tools with commas".to_owned(),
+                    "expected `reads`, `all`, `none`, or a comma-separated list of tool names".to_owned(),
                 );
             }
             Allow::Tools(names)
@@ -272,18 +272,18 @@ fn allow(text: &str) -> Result<Allow, String> {
     })
 }
 
-/// What `mcp` is asked for.
+/// Commands of `mimir mcp`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpWish {
-    /// What there is.
+    /// Lists the servers.
     List,
-    /// One more.
+    /// Adds a server.
     Add(McpAdd),
     /// Removes a server.
     Remove {
         /// The name of the server.
         name: String,
-        /// True if it is in the user's own settings.
+        /// True if it is in the user settings.
         user: bool,
     },
     /// Tests a server.
@@ -295,11 +295,11 @@ pub enum McpWish {
     Trust {
         /// The name of the server.
         name: String,
-        /// The tools that run without a question.
+        /// The tools that run without asking.
         allow: Allow,
-        /// The digest of what was seen.
+        /// Digest of the texts that the person has seen.
         approve: Option<String>,
-        /// True if the approvals go into the user's own settings.
+        /// True if the approvals go into the user settings.
         user: bool,
     },
     /// Installs the package of a server.
@@ -308,16 +308,16 @@ pub enum McpWish {
         name: String,
         /// True if install scripts are run.
         install_scripts: bool,
-        /// True if it is in the user's own settings.
+        /// True if it is in the user settings.
         user: bool,
     },
     /// Logs in at a server.
     Login {
         /// The name of the server.
         name: String,
-        /// What shows the page.
+        /// Program that opens the page.
         browser: Option<String>,
-        /// How long the answer is waited for.
+        /// How long to wait for the login.
         timeout: std::time::Duration,
     },
     /// Logs out from a server.
@@ -325,18 +325,18 @@ pub enum McpWish {
         /// The name of the server.
         name: String,
     },
-    /// Those of agents.
+    /// Imports servers from the settings of agents.
     Import {
-        /// Of which agent; all where none is named.
+        /// The agent; all if none is named.
         from: Option<Agent>,
-        /// Which; all where none is named.
+        /// Names of the servers; all if empty.
         names: Vec<String>,
-        /// Whether they go into the user's own settings.
+        /// True if they go into the user settings.
         user: bool,
-        /// Whether nobody is asked.
+        /// True if no confirmation is asked for.
         yes: bool,
     },
-    /// What makes an agent use mimir.
+    /// Prints the settings that make an agent use mimir.
     Config(Agent),
 }
 
@@ -472,6 +472,6 @@ impl RawServer {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it is written NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }

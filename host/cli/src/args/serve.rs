@@ -1,4 +1,4 @@
-//! `mimir serve`.
+//! Arguments of `mimir serve`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -6,66 +6,66 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct RawServe {
-    /// Listen there instead, for MCP over HTTP at /mcp: PORT (of this machine alone), or IP:PORT
+    /// Serve MCP over HTTP at /mcp on this address instead: PORT (this machine only), or IP:PORT
     #[arg(long, value_name = "ADDR", value_parser = address)]
     http: Option<SocketAddr>,
-    /// Ask for a bearer token on this machine's own address, too; elsewhere it is always asked for
+    /// Require a bearer token on loopback addresses, too; on other addresses it is always required
     #[arg(long, requires = "http", conflicts_with = "issuer")]
     token: bool,
-    /// A name that the server is called by, beside the address
+    /// A host name that the server accepts, in addition to the address
     #[arg(long = "host", value_name = "NAME", requires = "http")]
     hosts: Vec<String>,
-    /// A web page that may speak with it: scheme://host:port
+    /// Web origin that may connect: scheme://host:port
     #[arg(long = "origin", value_name = "URL", requires = "http")]
     origins: Vec<String>,
-    /// The identity provider whose tokens let people in, in place of one token: its issuer identifier
+    /// Issuer identifier of the identity provider whose tokens are accepted, instead of one fixed token
     #[arg(long, value_name = "URL", requires = "http")]
     issuer: Option<String>,
-    /// The address that clients know this server by, which tokens are for [default: the one that it listens at]
+    /// Public address of this server, which tokens must be issued for [default: the listening address]
     #[arg(long, value_name = "URL", requires = "issuer")]
     resource: Option<String>,
-    /// What tokens say that they are for, where that is not the resource
+    /// Audience that tokens must name, if it is not the resource
     #[arg(long = "audience", value_name = "NAME", requires = "issuer")]
     audiences: Vec<String>,
-    /// A scope that every token has to have
+    /// A scope that every token must have
     #[arg(long = "scope", value_name = "SCOPE", requires = "issuer", value_parser = scope)]
     scopes: Vec<String>,
 }
 
-/// How the tools are served.
+/// Transport that the tools are served on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServeWish {
-    /// To whoever started this, on stdin and stdout.
+    /// Stdin and stdout, for the process that started this one.
     Stdio,
-    /// To whoever comes, over HTTP.
+    /// HTTP.
     Http(HttpWish),
 }
 
-/// How the tools are served over HTTP.
+/// Options for serving over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpWish {
-    /// Where to listen.
+    /// Address to listen on.
     pub address: SocketAddr,
-    /// Whether a token is asked for on this machine's own address, too.
+    /// True if a token is required on loopback addresses, too.
     pub token: bool,
-    /// Names beside the address.
+    /// Accepted host names, in addition to the address.
     pub hosts: Vec<String>,
-    /// Web pages that may come.
+    /// Web origins that may connect.
     pub origins: Vec<String>,
-    /// Who says who may come, in place of a token.
+    /// Identity provider whose tokens are accepted, instead of a fixed token.
     pub provider: Option<Provider>,
 }
 
-/// An identity provider, and what its tokens are held to.
+/// An identity provider, and the requirements for its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     /// Its issuer identifier.
     pub issuer: String,
-    /// The address that clients know the server by.
+    /// Public address of the server.
     pub resource: Option<String>,
-    /// What tokens may say that they are for.
+    /// Accepted audiences.
     pub audiences: Vec<String>,
-    /// What every token has.
+    /// Required scopes.
     pub scopes: Vec<String>,
 }
 
@@ -91,14 +91,15 @@ impl RawServe {
     }
 }
 
-/// `8808` and `localhost:8808` are of this machine alone; anything else is an address and a port.
+/// Parses an address. `8808` and `localhost:8808` mean the loopback address; anything else is an IP address and a
+/// port.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     }
     text.parse().map_err(|_| {
-        "use a port, or an address and a port: 8808, 127.0.0.1:8808, [::1]:8808".to_owned()
+        "expected a port, or an IP address and a port: 8808, 127.0.0.1:8808, [::1]:8808".to_owned()
     })
 }
 

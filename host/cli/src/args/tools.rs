@@ -18,32 +18,32 @@ pub(super) enum RawTools {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Switch a tool off, in the config: it is neither listed nor called
+    /// Switch a tool off, in the config: it is neither listed nor callable
     Disable {
         /// Name or alias
         #[arg(value_name = "NAME")]
         name: String,
-        /// In your own settings, not the project's
+        /// Write to your user settings, not the project's
         #[arg(long)]
         user: bool,
     },
-    /// Show everything about a tool, or why a file in .mimir/tools is left out
+    /// Show everything about a tool, or why a file in .mimir/tools was skipped
     Info {
         /// Name, alias, or file name
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Show what each tool costs in a prompt, the costliest first
+    /// Show what each tool costs in a prompt, most expensive first
     Tokens {
         #[command(flatten)]
         cost: RawCost,
-        /// Say what could be saved: costly descriptions, tools that are much the same, tools that nobody calls
+        /// Suggest savings: costly descriptions, near-duplicate tools, tools that are never called
         #[arg(long)]
         advise: bool,
     },
-    /// Find tools by words of what they do
+    /// Search tools by words in their names and descriptions
     Search {
-        /// Some words
+        /// Search words
         #[arg(value_name = "WORDS", required = true)]
         words: Vec<String>,
     },
@@ -52,43 +52,43 @@ pub(super) enum RawTools {
         /// Letters, digits, `_` and `-`
         #[arg(value_name = "NAME")]
         name: String,
-        /// What it is written in
+        /// Language of the tool
         #[arg(long, value_enum, default_value_t = Lang::Rust)]
         lang: Lang,
-        /// Where [default: NAME; a file in .mimir/tools]
+        /// Target folder or file [default: NAME; a file in .mimir/tools]
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
     },
     /// Print the JSON Schema of a tool in a YAML file
     Schema,
-    /// Print the TypeScript types of what the code of such a tool is given
+    /// Print the TypeScript types available to the code of such a tool
     Types,
-    /// Look for faults in a tool in a YAML file, without running it
+    /// Check a tool in a YAML file for errors, without running it
     Check {
         /// The file
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// Compile a plugin and put it into .mimir/tools
+    /// Compile a plugin and install it into .mimir/tools
     Build {
-        /// The plugin's folder, or a file in TypeScript
+        /// The plugin's folder, or a TypeScript file
         #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::AnyPath)]
         dir: PathBuf,
     },
-    /// Put a component into .mimir/tools
+    /// Install a component into .mimir/tools
     Add(gates::RawAdd),
-    /// Grant a plugin what it needs
+    /// Grant a plugin the rights that it needs
     Trust(gates::RawTrust),
-    /// Take a tool out of .mimir/tools, with its grant and what it kept
+    /// Remove a tool from .mimir/tools, with its grant and stored data
     Remove {
-        /// Its name or its file
+        /// Name of the tool, or its file name
         #[arg(value_name = "NAME")]
         name: String,
         /// Do not ask
         #[arg(long)]
         yes: bool,
     },
-    /// Take back what a plugin was granted
+    /// Revoke the grant of a plugin
     Revoke {
         /// Name or alias of one of its tools, or its file name
         #[arg(value_name = "NAME")]
@@ -98,38 +98,38 @@ pub(super) enum RawTools {
 
 #[derive(Debug, Args)]
 pub(super) struct RawCost {
-    /// Count the definitions as clients of this format are given them
+    /// Count tokens of the definitions in this client format
     #[arg(long, value_enum, default_value_t = Format::Openai)]
     format: Format,
 }
 
-/// What `tools` is asked for, on the command line or in a chat.
+/// Commands of `mimir tools` and of `/tools` in a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolsWish {
-    /// The list on a screen, to switch tools on and off. Without a terminal it is the list.
+    /// Open the tool browser. Without a terminal, print the list.
     Pick,
-    /// The list.
+    /// Print the list.
     List(Format),
-    /// A tool switched on.
+    /// Switch a tool on.
     Enable(String),
-    /// A tool switched off.
+    /// Switch a tool off.
     Disable {
         /// Name or alias.
         name: String,
-        /// Whether the user's own settings say so, and not the project's.
+        /// True if the user settings are changed, not the project's.
         user: bool,
     },
-    /// Everything about a tool.
+    /// Show everything about a tool.
     Info(String),
-    /// What each costs.
+    /// Show token costs.
     Tokens(Format),
-    /// What could be saved.
+    /// Suggest savings.
     Advise(Format),
-    /// Tools that these words are about.
+    /// Search tools.
     Search(String),
 }
 
-/// A line of a chat.
+/// A `/tools` line in a chat.
 #[derive(Debug, Parser)]
 #[command(name = "/tools", no_binary_name = true, disable_help_flag = true)]
 struct Line {
@@ -138,7 +138,7 @@ struct Line {
 }
 
 impl ToolsWish {
-    /// What follows `/tools` in a chat.
+    /// Parses the arguments of `/tools` in a chat.
     pub fn read(words: &str) -> Result<Self, ToolError> {
         let bad = |message| ToolError::new(Code::InvalidInput, message);
         let line = Line::try_parse_from(words.split_whitespace())
@@ -147,7 +147,7 @@ impl ToolsWish {
             None => Ok(Self::List(Format::Openai)),
             Some(Command::Tools(wish)) => Ok(wish),
             Some(_) => Err(bad(
-                "a chat has no such command of tools; a shell has, as `mimir tools`".to_owned(),
+                "this command is not available in a chat: run it in a shell, as `mimir tools`".to_owned(),
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! The second step: a raw command line becomes a command that can be carried out.
+//! The second step of parsing: turns a raw command line into a command that can be carried out.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,150 +16,150 @@ use super::{
     RawCommand, SecretsWish, ServeWish, ToolsWish, TrustWish,
 };
 
-/// What holds for every command.
+/// Options that every command has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Globals {
-    /// The workspace, if it was named.
+    /// The workspace, if given.
     pub workspace: Option<PathBuf>,
-    /// Whether the result is printed as JSON.
+    /// True if the result is printed as JSON.
     pub json: bool,
 }
 
-/// A command line that makes sense.
+/// A validated command line.
 #[derive(Debug, PartialEq)]
 pub struct Invocation {
-    /// What holds for every command.
+    /// The global options.
     pub globals: Globals,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
-/// What to do.
+/// A command with its arguments.
 #[derive(Debug, PartialEq)]
 pub enum Command {
-    /// Print the help.
+    /// Prints the help.
     Help,
-    /// Print a page of the manual.
+    /// Prints a page of the manual.
     Manual(HelpPage),
-    /// Make `.mimir`.
+    /// Creates `.mimir`.
     Init,
-    /// Call a tool.
+    /// Calls a tool.
     Call {
         /// Name or alias.
         tool: String,
-        /// Its arguments as they were typed.
+        /// The arguments as typed.
         words: Words,
-        /// What stands in for a person.
+        /// Answer to approval questions.
         approve: Approve,
-        /// The call's wall clock.
+        /// Wall-clock limit of the call.
         timeout: Option<Duration>,
     },
-    /// Look at tools, or switch them.
+    /// Lists tools, or switches them.
     Tools(ToolsWish),
-    /// Look for faults in a script.
+    /// Checks a script for errors.
     ToolsCheck {
         /// The file.
         file: PathBuf,
     },
-    /// Write a plugin, or a tool in a YAML file.
+    /// Creates a plugin, or a tool in a YAML file.
     ToolsNew {
-        /// As it was typed.
+        /// The name as typed.
         name: String,
-        /// What it is written in.
+        /// Its language.
         lang: Lang,
-        /// Where.
+        /// Target folder or file.
         dir: Option<PathBuf>,
     },
-    /// Print the schema of a tool in a YAML file.
+    /// Prints the schema of a tool in a YAML file.
     ToolsSchema,
-    /// Print the types of what its code is given.
+    /// Prints the types available to its code.
     ToolsTypes,
-    /// Compile a plugin.
+    /// Compiles a plugin.
     ToolsBuild {
-        /// Where it is.
+        /// Its path.
         dir: PathBuf,
     },
-    /// Print definitions.
+    /// Prints definitions.
     Schema {
-        /// Whose format.
+        /// Their format.
         format: Format,
-        /// Which tools; all if empty.
+        /// Names of the tools; all if empty.
         tools: Vec<String>,
     },
-    /// Put a component into `.mimir/tools`.
+    /// Installs a component into `.mimir/tools`.
     ToolsAdd(AddWish),
-    /// Grant a plugin what it needs.
+    /// Grants a plugin the rights that it needs.
     ToolsTrust(TrustWish),
-    /// Take a file out of `.mimir/tools`.
+    /// Removes a file from `.mimir/tools`.
     ToolsRemove {
         /// A tool or a file.
         name: String,
-        /// Whether nobody is asked.
+        /// True if no confirmation is asked for.
         yes: bool,
     },
-    /// Take a grant back.
+    /// Revokes a grant.
     ToolsRevoke {
         /// A tool or a file.
         name: String,
     },
-    /// Have an agent work on a task.
+    /// Has an agent work on a task.
     Run(RunWish),
-    /// Talk with an agent.
+    /// Chats with an agent.
     Chat(ChatWish),
-    /// Serve the tools over MCP.
+    /// Serves the tools over MCP.
     Serve(ServeWish),
-    /// Ask about the rules, or accept some.
+    /// Explains or checks the rules, or accepts settings.
     Policy(PolicyWish),
-    /// See to secrets.
+    /// Manages secrets.
     Secrets(SecretsWish),
-    /// See to approvals.
+    /// Manages approvals.
     Approvals(ApprovalsWish),
-    /// Take back a change.
+    /// Undoes a change.
     Undo(UndoWish),
-    /// Mask stdin.
+    /// Masks stdin.
     Redact,
-    /// List the rules that it is masked by.
+    /// Lists the masking rules.
     RedactRules,
-    /// Check or print the audit log.
+    /// Verifies or prints the audit log.
     Audit(AuditWish),
-    /// See to config files.
+    /// Manages config files.
     Config(ConfigWish),
-    /// Other people's MCP servers.
+    /// Manages MCP servers.
     Mcp(McpWish),
-    /// Check that everything is in place.
+    /// Checks the installation and the settings.
     Doctor,
-    /// Print the licences of what is part of the binary.
+    /// Prints the licences of the components in the binary.
     Licences,
-    /// Print a completion script.
+    /// Prints a completion script.
     Completions(clap_complete::Shell),
 }
 
-/// What `undo` is asked for.
+/// Commands of `mimir undo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoWish {
-    /// Show what can be taken back.
+    /// Lists the changes that can be undone.
     List,
-    /// Take one change back.
+    /// Undoes one change.
     Restore {
-        /// Which; the newest if none is named.
+        /// ID of the change; the newest if `None`.
         id: Option<String>,
-        /// Even if the file has changed since.
+        /// True to undo even if the file has changed since.
         force: bool,
-        /// Even if the newest change is an old one.
+        /// True to undo even if the newest change is older than an hour.
         yes: bool,
     },
 }
 
-/// Why there is no invocation.
+/// Reason why a command line cannot be carried out.
 #[derive(Debug)]
 pub enum Unread {
-    /// clap's own answer for a person: a usage error, `--help` or `--version`.
+    /// clap's own output for a person: a usage error, `--help` or `--version`.
     Clap(clap::Error),
-    /// The words do not make sense together.
+    /// The arguments contradict each other.
     Usage {
-        /// Whether the answer is printed as JSON.
+        /// True if the error is printed as JSON.
         json: bool,
-        /// Why not.
+        /// The error.
         failure: Box<Failure>,
     },
 }
@@ -180,9 +180,9 @@ impl Invocation {
                 Err(failure) => Err(failure),
             },
             Some(RawCommand::Version) => return Err(printed(Vec::new(), "--version")),
-            // Who reads JSON wants a result, and help for people is none.
+            // A caller that asks for JSON wants a result; the help text is not one.
             None if globals.json => Err(Failure::usage(
-                "there is no command; `mimir --help` lists them",
+                "a command is missing; `mimir --help` lists the commands",
             )),
             raw => command(raw),
         };
@@ -208,15 +208,15 @@ fn printed(command: Vec<String>, flag: &str) -> Unread {
     }
 }
 
-/// A usage error as JSON where that is wanted, and everything else as clap has it.
+/// Returns a usage error as JSON if that was requested, and everything else as clap prints it.
 fn unread(error: clap::Error, args: &[OsString]) -> Unread {
-    // clap has read nothing, so the words speak for themselves; what follows `--` is no option.
+    // clap failed before it parsed `--json`, so look for it in the raw words; after `--` it would not be an option.
     let mut words = args.iter().take_while(|word| *word != "--");
     if !error.use_stderr() || !words.any(|word| word == "--json") {
         return Unread::Clap(error);
     }
     let message = match error.kind() {
-        // clap prints the help here, whose first line says nothing of what is wrong.
+        // clap prints the help here, whose first line does not say what is wrong.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => incomplete(args),
         _ => sentence(&error.render().to_string()),
     };
@@ -226,7 +226,7 @@ fn unread(error: clap::Error, args: &[OsString]) -> Unread {
     }
 }
 
-/// What a command that is no whole one lacks.
+/// Says which subcommand is missing.
 fn incomplete(args: &[OsString]) -> String {
     let root = <Raw as CommandFactory>::command();
     let words = args.iter().skip(1).filter_map(|word| word.to_str());
@@ -239,7 +239,7 @@ fn incomplete(args: &[OsString]) -> String {
     format!("`mimir {name}` needs one of `{names}`; `mimir {name} --help` explains them")
 }
 
-/// What clap says is wrong, on one line and without the usage that follows.
+/// clap's error message on one line, without the usage text that follows.
 pub(super) fn sentence(rendered: &str) -> String {
     let wrong = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
     let wrong = wrong
@@ -296,18 +296,18 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         }
         Some(RawCommand::Config { command }) => Command::Config(command.into()),
         Some(RawCommand::Doctor) => Command::Doctor,
-        // Printed where the line is read.
+        // Handled where the line is parsed.
         Some(RawCommand::Help { .. } | RawCommand::Version) => Command::Help,
         Some(RawCommand::Licences) => Command::Licences,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })
 }
 
-/// The shortest and the longest time that can be asked for: what a wall clock in a config can be.
+/// Shortest and longest `--timeout`: the range of a wall-clock limit in a config.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// `500ms`, `5s`, `2m`; a number alone is seconds.
+/// Parses `500ms`, `5s` or `2m`; a number without a unit is seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -322,10 +322,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number
         .parse()
-        .map_err(|_| "use a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
+        .map_err(|_| "expected a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
     let time = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
     if time < SHORTEST || time > LONGEST {
-        return Err("use a time between 1ms and 24h".to_owned());
+        return Err("out of range: expected 1ms to 24h".to_owned());
     }
     Ok(time)
 }

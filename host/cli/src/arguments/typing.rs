@@ -1,8 +1,8 @@
-//! Which JSON types a property of a schema takes, and a text as the one that fits.
+//! Finds the JSON types that a property of a schema accepts, and converts a text to the best match.
 
 use serde_json::Value;
 
-/// What a property takes, as far as its schema says.
+/// Types that a property accepts, as far as its schema says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kind {
     string: bool,
@@ -14,11 +14,11 @@ pub struct Kind {
     array: Option<Box<Kind>>,
 }
 
-/// How deep references and alternatives are followed: a schema may point at itself.
+/// Depth limit for references and alternatives, because a schema may refer to itself.
 const DEEPEST: u32 = 8;
 
 impl Kind {
-    /// What the property `key` takes; none if the schema has no such property and allows no others.
+    /// Returns the types of the property `key`; `None` if the schema has no such property and allows no others.
     pub fn of_property(schema: &Value, key: &str) -> Option<Self> {
         let mut kind = Self::default();
         if let Some(property) = schema["properties"].get(key) {
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Whether it takes an array.
+    /// Returns true if it accepts an array.
     pub fn is_array(&self) -> bool {
         self.array.is_some()
     }
@@ -95,8 +95,8 @@ impl Kind {
         }
     }
 
-    /// The text as the type that fits best. What fits nothing stays a text, so that validation names
-    /// its place and what was expected.
+    /// Converts the text to the type that fits best. A text that fits none stays a string, so that validation reports
+    /// its path and the expected type.
     pub fn read(&self, text: String) -> Value {
         if let Some(items) = &self.array {
             return match serde_json::from_str(&text) {

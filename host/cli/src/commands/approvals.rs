@@ -1,4 +1,4 @@
-//! `mimir approvals`
+//! `mimir approvals`.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -11,13 +11,13 @@ use serde_json::json;
 
 use crate::args::{ApprovalsWish, Globals};
 use crate::exit::{Exit, Failure};
-use crate::ledger::{Book, Listed};
 use crate::output::{Printer, approvals, note};
-use crate::setup::Setup;
+use mimir::ledger::{Book, Listed};
+use mimir::setup::Setup;
 
-/// Shows what was approved for good or for a session, or takes it back.
+/// Lists stored approvals and those of running sessions, or revokes some.
 pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let ledger = setup.own_ledger()?;
     match wish {
         ApprovalsWish::List => {
@@ -41,7 +41,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<
     Ok(Exit::Done)
 }
 
-/// Takes the answers with these ids away, or all if none is named; each id has to mean exactly one.
+/// Revokes the approvals with these ids, or all if none is given; each id must match exactly one.
 fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
     book.sessions.retain(Listed::may_count);
     let sessions = book.sessions.iter().map(|listed| &listed.lease);
@@ -50,13 +50,13 @@ fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
         let found = known.iter().filter(|known| known.starts_with(id.as_str()));
         let fault = match found.count() {
             1 => continue,
-            0 => "there is no approval",
-            _ => "there are several approvals",
+            0 => "no approval",
+            _ => "several approvals",
         };
         let id = mimir_core::text::visible(mimir_core::text::prefix(id, 64));
         return Err(ToolError::new(
             Code::NotFound,
-            format!("{fault} whose id begins with `{id}`; `mimir approvals list` shows them"),
+            format!("{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"),
         ));
     }
     let stays = |lease: &Lease| {

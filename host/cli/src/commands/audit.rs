@@ -1,23 +1,24 @@
-//! `mimir audit`
+//! `mimir audit`.
 
 use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use mimir_core::audit::{Entry, Fault, Follower, Log, verify};
+use mimir_audit::{Entry, Fault, Follower, Log, verify};
 
 use crate::args::{AuditWish, Filter, Globals};
-use crate::exit::{Exit, Failure, file_error};
-use crate::memory::Memory;
+use crate::exit::{Exit, Failure};
 use crate::output::audit::{self, Records};
 use crate::output::{Printer, note, warn};
-use crate::setup;
+use mimir::file_error::file_error;
+use mimir::memory::Memory;
+use mimir::setup;
 
 use super::call::interrupted;
 
-/// Checks the log or prints what is in it.
+/// Verifies the log or prints events from it.
 pub async fn run(globals: &Globals, printer: Printer, wish: AuditWish) -> Result<Exit, Failure> {
-    let workspace = setup::workspace(globals)?;
+    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let log = Log::at(workspace.audit());
     match wish {
         AuditWish::Verify { head } => {
@@ -29,7 +30,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AuditWish) -> Result
     }
 }
 
-/// A log that cannot be read.
+/// Error for an unreadable log.
 fn unreadable(log: &Log) -> impl Fn(io::Error) -> Failure {
     |error| file_error("read the audit log", log.path(), &error).into()
 }
@@ -40,7 +41,7 @@ fn check(
     noted: Option<&str>,
     memory: &Memory,
 ) -> Result<Exit, Failure> {
-    // In this order: what others write meanwhile comes after what is remembered.
+    // In this order, because other processes may append after the watermark is read.
     let remembered = memory.read();
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     let report = verify(&snapshot, noted, remembered).map_err(unreadable(log))?;
@@ -82,12 +83,12 @@ fn show(log: &Log, printer: Printer, filter: &Filter) -> Result<Exit, Failure> {
 fn left_out(foreign: u64) {
     if foreign > 0 {
         warn(format_args!(
-            "lines left out that are none of the log: {foreign}; `mimir audit verify` names them"
+            "skipped {foreign} lines that do not belong to the log; `mimir audit verify` lists them"
         ));
     }
 }
 
-/// The name of the built-in tool that has this alias. The record has names.
+/// Resolves an alias of a built-in tool, because the log has names only.
 fn canonical(alias: &str) -> Option<&'static str> {
     let mut aliases = mimir_builtins::ALL
         .iter()
@@ -113,7 +114,7 @@ fn wanted(entry: &Entry, filter: &Filter, since: Option<SystemTime>) -> bool {
         && since.is_none_or(|since| entry.time().is_some_and(|time| time >= since))
 }
 
-/// How often a log that is followed is looked at.
+/// Poll interval for a followed log.
 const LOOK: Duration = Duration::from_millis(200);
 
 async fn tail(log: &Log, printer: Printer, count: usize, follow: bool) -> Result<Exit, Failure> {
@@ -134,7 +135,7 @@ async fn tail(log: &Log, printer: Printer, count: usize, follow: bool) -> Result
         }
         tokio::select! {
             exit = &mut stop => return Ok(match exit {
-                // That is how one ends it.
+                // The normal way to end `tail -f`.
                 Exit::Interrupted => Exit::Done,
                 exit => exit,
             }),
@@ -153,7 +154,7 @@ fn print(printer: Printer, lines: &[Vec<u8>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether nobody reads stdout any more. A write would tell, and there may be nothing to write for hours.
+/// Returns true if the reader of stdout is gone. A write would fail, too, but there may be nothing to write for hours.
 #[cfg(unix)]
 fn reader_is_gone() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,4 +1,4 @@
-//! `mimir call`
+//! `mimir call`.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,28 +12,28 @@ use crate::args::{Approve, Globals};
 use crate::arguments::Words;
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, outcome, styled, tools};
-use crate::setup::Setup;
 use crate::terminal::{Started, Watcher, approver, left_open};
-use crate::workspace::Workspace;
+use mimir::setup::Setup;
+use mimir::workspace::Workspace;
 
 use crate::tools::is_named;
 
-/// What is to be called, and how.
+/// Arguments of `mimir call`.
 pub struct Wish {
     /// Name or alias.
     pub tool: String,
-    /// Its arguments as they were typed.
+    /// The arguments as typed.
     pub words: Words,
-    /// What stands in for a person.
+    /// Answer to approval questions.
     pub approve: Approve,
-    /// The call's wall clock.
+    /// Wall-clock limit of the call.
     pub timeout: Option<Duration>,
 }
 
 /// Calls a tool and prints the outcome.
 pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit, Failure> {
-    let mut setup = Setup::find(globals)?;
-    // An unknown plugin is asked what it offers, which may take its time.
+    let mut setup = Setup::find(globals.workspace.as_deref())?;
+    // An unknown plugin has to be loaded for its definition, which may take a while.
     let (mut registry, mut all) = tokio::select! {
         found = setup.registry_for(&wish.tool) => found,
         exit = interrupted() => return Err(cancelled(printer, exit)),
@@ -47,7 +47,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
             _ => Failure::ending(error, Exit::Usage),
         })?;
     if !all && arguments.get("tools").is_some() && tool.as_deref().is_some_and(Tool::runs_code) {
-        // The tools that the code names may be those of servers, which are not started for any code.
+        // Code may name tools of servers, but servers are not started for all code.
         registry = tokio::select! {
             registry = setup.registry() => registry,
             exit = interrupted() => return Err(cancelled(printer, exit)),
@@ -58,7 +58,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         setup.settings.bound(tool, timeout);
     }
     if tool.is_none() && !printer.is_json() {
-        // The name may be missing because its file is left out.
+        // The name may be missing because its file was skipped.
         let named = registry
             .quarantined()
             .iter()
@@ -70,7 +70,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         true => setup.joined(policy, registry),
         false => World { registry, policy },
     };
-    // If this fails, the pipeline cannot record the call and says so.
+    // If this fails, the pipeline cannot record the call and reports it.
     let _ = setup.workspace.make_state();
     let pipeline = setup.pipeline(world, approver(wish.approve, Started::Call));
     let watcher = Arc::new(Watcher::new(&wish.tool));
@@ -78,7 +78,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     call.observer = Arc::clone(&watcher) as Arc<_>;
     let outcome = tokio::select! {
         outcome = pipeline.call(call) => outcome,
-        // The call is dropped: that stops the tool and records it as cancelled.
+        // Dropping the call stops the tool and records it as cancelled.
         exit = interrupted() => {
             end_soon(exit);
             watcher.finish();
@@ -91,7 +91,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     }
     let exit = ending(&outcome, tool.as_deref());
     let hints = !printer.is_json() && outcome.result().is_err_and(is_about_path);
-    // A reader who does not read keeps nobody from stopping this.
+    // A reader that does not read must not delay cancellation.
     let (printed, done) = tokio::sync::oneshot::channel();
     let outcome = Arc::new(outcome);
     let shown = Arc::clone(&outcome);
@@ -103,7 +103,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
             printed = done => printed.map_err(std::io::Error::other)??,
             exit = interrupted() => std::process::exit(i32::from(exit.number())),
         },
-        // No more threads to be had: the result of what has been done is told all the same.
+        // No thread is available: print the result anyway.
         Err(_) => outcome::print(printer, &outcome)?,
     }
     if hints {
@@ -114,7 +114,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
 
 fn cancelled(printer: Printer, exit: Exit) -> Failure {
     if !printer.is_json() {
-        // The terminal has written `^C` where the message would stand.
+        // The terminal has written `^C` at the start of the line.
         note("");
     }
     Failure::ending(
@@ -123,10 +123,10 @@ fn cancelled(printer: Printer, exit: Exit) -> Failure {
     )
 }
 
-/// How long a cancelled call may take to say that it was.
+/// Time for a cancelled call to report it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Ends the program in a moment, even if nobody reads what it still has to say.
+/// Exits after a moment, even if the remaining output is not read.
 fn end_soon(exit: Exit) {
     let _ = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(LAST_WORDS);
@@ -134,7 +134,7 @@ fn end_soon(exit: Exit) {
     });
 }
 
-/// A call from this command line: one process is one session.
+/// Call context of this command line: each process is a session.
 pub fn call(tool: String, arguments: Value) -> Call {
     let request_id = RequestId::new(SystemTime::now());
     let context = CallContext {
@@ -146,7 +146,7 @@ pub fn call(tool: String, arguments: Value) -> Call {
     Call::new(tool, arguments, context)
 }
 
-/// Says where paths count from, to a person who is somewhere else in the workspace.
+/// Says what paths are relative to, if the current folder is not the workspace root.
 fn hint(workspace: &Workspace) {
     let here = std::env::current_dir().and_then(|here| here.canonicalize());
     let (Ok(here), Ok(root)) = (here, workspace.root().canonicalize()) else {
@@ -172,7 +172,7 @@ fn ending(outcome: &Outcome, tool: Option<&Tool>) -> Exit {
     match outcome.result() {
         Ok(output) if output.exit_code.is_none_or(|code| code == 0) => Exit::Done,
         Ok(_) => Exit::Failed,
-        // There is no such tool: that is the caller's slip, not the tool's failure.
+        // An unknown tool is a usage error, not a failure of a tool.
         Err(error) if error.code == Code::NotFound && tool.is_none() => Exit::Usage,
         Err(error) => error.code.into(),
     }
@@ -197,7 +197,7 @@ pub async fn interrupted() -> Exit {
         tokio::select! {
             () = ctrl_c => Exit::Interrupted,
             () = heard(SignalKind::terminate()) => Exit::Terminated,
-            // The terminal is gone: whoever asked for the call will not read of it, but the record says it.
+            // The terminal is gone: its user will not see the result, but the audit log has it.
             () = heard(SignalKind::hangup()) => Exit::Terminated,
         }
     }

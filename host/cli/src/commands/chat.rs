@@ -1,4 +1,4 @@
-//! `mimir chat`
+//! `mimir chat`.
 
 use std::pin::pin;
 
@@ -10,8 +10,8 @@ use crate::agent::{Bench, Saver, Saving, Shown, conversation};
 use crate::args::{Approve, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, STRONG, note, styled};
-use crate::setup::Setup;
 use crate::terminal::Started;
+use mimir::setup::Setup;
 
 use super::call::interrupted;
 use super::run::{bill, remark};
@@ -22,30 +22,30 @@ mod wishes;
 use typist::{Typed, Typist};
 use wishes::{Next, Wish};
 
-/// How the talk begins.
+/// Arguments of `mimir chat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatWish {
-    /// A conversation to go on with, and which: the newest if none is named.
+    /// The conversation to continue: its id, or the newest if no id is given.
     #[expect(
         clippy::option_option,
         reason = "without it, with it, and with the id of one"
     )]
     pub resume: Option<Option<String>>,
-    /// The model, in place of that of the settings.
+    /// Model to use instead of the one in the settings.
     pub model: Option<String>,
 }
 
-/// Characters of what was said last that are shown of a conversation that goes on.
+/// Most characters shown of the last message in a resumed conversation.
 const LAST: usize = 200;
 
-/// Talks until the person leaves.
+/// Chats until the person leaves.
 pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<Exit, Failure> {
     if printer.is_json() {
         return Err(Failure::usage(
-            "`mimir chat` is for people; `mimir run --json` works on a task and prints events",
+            "`mimir chat` does not support --json: use `mimir run --json`, which prints events",
         ));
     }
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let mut bench = Bench::new(
         setup,
         wish.model.as_deref(),
@@ -58,7 +58,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<
         Some(id) => resumed(&bench, id.as_deref())?,
         None => conversation(&bench.agent),
     };
-    // Before the editor of lines looks at how Ctrl-C is heard: it puts that back after each line.
+    // Before the line editor saves the handling of Ctrl-C, because it restores that after each line.
     let _hears = hears()?;
     let typist = Typist::new(bench.shelf.typed())?;
     greet(&bench.agent);
@@ -70,7 +70,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<
         let id = &talk.id;
         note(styled(
             FAINT,
-            format_args!("`mimir chat --resume {id}` goes on with it"),
+            format_args!("use `mimir chat --resume {id}` to continue"),
         ));
     }
     bench.pipeline().end_session(&talk.id);
@@ -97,7 +97,7 @@ fn resumed(bench: &Bench, id: Option<&str>) -> Result<Conversation, ToolError> {
             _ => None,
         });
     let said = said.map_or_else(String::new, |text| {
-        format!("; you said last: {}", visible(prefix(text, LAST)))
+        format!("; your last message: {}", visible(prefix(text, LAST)))
     });
     note(styled(FAINT, format_args!("{count} messages{said}")));
     Ok(talk)
@@ -151,15 +151,15 @@ async fn talking(
     }
 }
 
-/// Why a turn ended before the agent was done.
+/// Reason why a turn ended early.
 enum Stopped {
-    /// The person has heard enough of it.
+    /// The person cancelled the reply.
     Turn,
-    /// The program is to end.
+    /// The program was asked to end.
     All(Exit),
 }
 
-/// Has the agent work on what was said. Says how the program ends, if it does.
+/// Runs a turn of the agent. Returns the exit code if the program has to end.
 async fn turn(bench: &mut Bench, talk: &mut Conversation) -> Result<Option<Exit>, Failure> {
     let agent = bench.agent.clone();
     let shown = Shown::new();
@@ -198,7 +198,7 @@ async fn work(
             biased;
             ended = &mut task => return Ok(ended),
             exit = interrupted() => match exit {
-                // The first one is for the calls that run.
+                // The first Ctrl-C cancels the running calls.
                 Exit::Interrupted if shown.stop() => {}
                 Exit::Interrupted => return Err(Stopped::Turn),
                 exit => return Err(Stopped::All(exit)),
@@ -207,7 +207,7 @@ async fn work(
     }
 }
 
-/// Has Ctrl-C heard by us from now on, and not end the program.
+/// Handles Ctrl-C from now on, instead of ending the program.
 #[cfg(unix)]
 fn hears() -> std::io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
@@ -218,7 +218,7 @@ fn hears() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Completes when the program is asked to end while a line is typed; Ctrl-C is typed there like any key.
+/// Completes when the program is asked to end while a line is typed; there, Ctrl-C arrives as a key.
 async fn ended() -> Exit {
     loop {
         match interrupted().await {
@@ -228,7 +228,7 @@ async fn ended() -> Exit {
     }
 }
 
-/// Prints the last answer, where its words were not shown as they came.
+/// Prints the final answer, unless it was streamed.
 fn last(talk: &Conversation) -> Result<(), Failure> {
     let Some(Message::Assistant { text, .. }) = talk.messages.last() else {
         return Ok(());

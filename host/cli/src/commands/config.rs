@@ -1,4 +1,4 @@
-//! `mimir config`
+//! `mimir config`.
 
 use mimir_core::ToolError;
 use mimir_core::config::Config;
@@ -9,17 +9,17 @@ use crate::args::{ConfigWish, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::doctor::Finding;
 use crate::output::{BAD, FAINT, GOOD, Printer, WARN, styled};
-use crate::places::Places;
-use crate::settings::{Place, Settings, environment};
-use crate::setup::{self, Setup};
-use crate::workspace::Workspace;
+use mimir::places::Places;
+use mimir::settings::{Place, Settings, environment};
+use mimir::setup::{self, Setup};
+use mimir::workspace::Workspace;
 
 mod key;
 
-/// Says what config files may hold, where they are, or what is wrong with them.
+/// Prints the schema or the paths of config files, or checks them.
 pub async fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit, Failure> {
     let places = setup::places;
-    let workspace = || setup::workspace(globals);
+    let workspace = || setup::find_workspace(globals.workspace.as_deref());
     match wish {
         ConfigWish::Schema => printer.value(&Config::schema())?,
         ConfigWish::Path => {
@@ -112,7 +112,7 @@ fn check(
             let key = visible(key);
             writeln!(
                 out,
-                "{withheld} {key} does not count before `mimir policy accept`"
+                "{withheld} {key} does not apply until `mimir policy accept`"
             )?;
         }
         Ok(())

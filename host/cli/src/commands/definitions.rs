@@ -1,18 +1,18 @@
-//! `mimir schema`
+//! `mimir schema`.
 
 use crate::args::{Format, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, definitions};
-use crate::setup::Setup;
+use mimir::setup::Setup;
 
-/// Prints the definitions of the tools that models see, or of the named ones.
+/// Prints the definitions of the named tools, or of all tools that models see.
 pub async fn run(
     globals: &Globals,
     printer: Printer,
     format: Format,
     names: &[String],
 ) -> Result<Exit, Failure> {
-    let world = Setup::find(globals)?.world().await?;
+    let world = Setup::find(globals.workspace.as_deref())?.world().await?;
     let registry = &world.registry;
     let mut chosen = Vec::new();
     if names.is_empty() {

@@ -1,5 +1,5 @@
-//! `mimir doctor`: looks at everything that a call depends on. It changes nothing, except that it makes
-//! an engine, as a call would.
+//! `mimir doctor`: checks everything that a call depends on. It changes nothing, except that it creates an engine, as
+//! a call would.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
 use crate::output::doctor::{is_well, print};
-use crate::settings::Settings;
-use crate::setup::{self, Setup};
+use mimir::settings::Settings;
+use mimir::setup::{self, Setup};
 
 mod checks;
 
 pub use checks::unknown_names;
 
-/// Checks that everything is in place.
+/// Runs all checks.
 pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
-    let workspace = setup::workspace(globals)?;
+    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let places = setup::places();
     let mut findings = vec![checks::program(), checks::workspace(&workspace)];
     // A broken config is a finding here, and must not hide the others.

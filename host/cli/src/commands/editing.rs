@@ -1,4 +1,4 @@
-//! What editors know tools in YAML files by: the schema of such a file, and the types of what their code is given.
+//! Editor support for tools in YAML files: their schema, and the types available to their code.
 
 use std::io;
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::path::Path;
 use mimir_core::ToolError;
 use mimir_core::files::{Links, read_text};
 
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::Printer;
-use crate::sdk;
-use crate::workspace::Workspace;
+use mimir::file_error::file_error;
+use mimir::workspace::Workspace;
 
-/// The types of `context`.
+/// Types of `context`.
 pub const TYPES: &str = include_str!("../../../../sdk/typescript/mimir.d.ts");
 
-/// Where they are, below `.mimir`. What editors look for by a path may be committed.
+/// Path of the types, below `.mimir`. Files that editors find by path may be committed.
 const SCHEMA_FILE: &str = "tool.schema.json";
 const TYPES_FILE: &str = "mimir.d.ts";
 
-/// The first line of a tool in `.mimir/tools`: what a language server looks for.
+/// First line of a tool in `.mimir/tools`, which language servers look for.
 pub const LINE: &str = "# yaml-language-server: $schema=../tool.schema.json\n";
 
 /// Prints the schema of a tool in a YAML file.
@@ -27,13 +27,13 @@ pub fn schema(printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Prints the types of what the code of a tool is given.
+/// Prints the types available to the code of a tool.
 pub fn types(printer: Printer) -> Result<Exit, Failure> {
     printer.result(&TYPES, |out| out.write_all(TYPES.as_bytes()))?;
     Ok(Exit::Done)
 }
 
-/// Writes both into `.mimir`, as this version has them. Says of each what it is called and whether it was new.
+/// Writes both files of this version into `.mimir`. Returns their paths, and whether each was new.
 pub fn lay_out(workspace: &Workspace) -> Result<Vec<(String, bool)>, ToolError> {
     let schema = serde_json::to_string_pretty(&mimir_script::schema()).unwrap_or_default() + "\n";
     let mut done = Vec::new();
@@ -46,11 +46,11 @@ pub fn lay_out(workspace: &Workspace) -> Result<Vec<(String, bool)>, ToolError> 
     Ok(done)
 }
 
-/// Writes a file that is another one, or none, so far. A link in its place is replaced.
+/// Writes a file unless it has this content already. A link at the path is replaced.
 fn put(path: &Path, text: &str) -> io::Result<bool> {
     let most = text.len() as u64;
     if read_text(path, Links::Refused, most).is_ok_and(|there| there == text) {
         return Ok(false);
     }
-    sdk::put(path, text.as_bytes()).map(|()| true)
+    mimir::file_error::write_atomically(path, text.as_bytes()).map(|()| true)
 }

@@ -1,4 +1,4 @@
-//! `mimir policy explain`
+//! `mimir policy explain`.
 
 use std::io::{self, Write};
 
@@ -13,8 +13,8 @@ use crate::args::{Approve, Globals};
 use crate::arguments::Words;
 use crate::exit::{Exit, Failure};
 use crate::output::{BAD, GOOD, Printer, WARN, styled};
-use crate::setup::Setup;
 use crate::terminal::{Started, approver};
+use mimir::setup::Setup;
 
 use super::call::call;
 
@@ -23,31 +23,31 @@ use super::call::call;
 struct Explained<'a> {
     decision: Decision,
     reasons: &'a [mimir_core::decision::Reason],
-    /// What was said of each simple command, if the call runs some.
+    /// Verdict on each simple command, if the call runs any.
     #[serde(skip_serializing_if = "<[CommandVerdict]>::is_empty")]
     commands: &'a [CommandVerdict],
-    /// The remembered approval that answers for a person.
+    /// Stored approval that answers for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<&'a Fingerprint>,
-    /// The request that the call is about, as far as it is known without sending anything.
+    /// The network request of the call, as far as it is known without sending anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<&'a Foreseen>,
-    /// What would let the call through.
+    /// Steps that would let the call through.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     way_out: &'a [String],
-    /// The rights that the tool could use and was not granted, with the command that grants them.
+    /// Rights that the tool could use but was not granted, with the command that grants them.
     #[serde(skip_serializing_if = "Option::is_none")]
     ungranted: Option<&'a str>,
 }
 
-/// Says what would be decided about a call. Nothing runs but the tool's assessor.
+/// Explains the decision about a call. Only the tool's assessor runs.
 pub async fn run(
     globals: &Globals,
     printer: Printer,
     tool: &str,
     words: Words,
 ) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let world = setup.world().await?;
     let found = world
         .registry
@@ -114,7 +114,7 @@ fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
         let covers = mimir_core::text::visible(&lease.pattern.describe());
         return writeln!(
             out,
-            "It runs unasked: approval {id} covers calls with {covers}; `mimir approvals revoke {id}` takes it back"
+            "It runs without a question: approval {id} covers calls with {covers}; `mimir approvals revoke {id}` revokes it"
         );
     }
     if !explanation.way_out.is_empty() {
@@ -126,7 +126,7 @@ fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
     Ok(())
 }
 
-/// The request that a call is about. Nothing of it was sent.
+/// Describes the network request of a call. Nothing of it was sent.
 fn request(out: &mut dyn Write, network: &Foreseen) -> io::Result<()> {
     let visible = mimir_core::text::visible;
     let Foreseen {
@@ -149,7 +149,7 @@ fn request(out: &mut dyn Write, network: &Foreseen) -> io::Result<()> {
         }
         None => writeln!(
             out,
-            "  nothing was sent and DNS was not asked; the addresses of the name are judged when the request is"
+            "  nothing was sent and no DNS query was made; the addresses of the host are checked when the request is made"
         ),
     }
 }

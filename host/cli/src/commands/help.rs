@@ -41,6 +41,7 @@ const TOPICS: &[Topic] = topics![
     "config-files",
     "containers",
     "contributing",
+    "embedding",
     "errors",
     "exec",
     "files",

@@ -1,4 +1,4 @@
-//! `mimir init`
+//! `mimir init`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,18 +10,19 @@ use serde::Serialize;
 
 use super::editing;
 use crate::args::Globals;
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, GOOD, Printer, styled};
-use crate::private::{self, Readers};
-use crate::workspace::Workspace;
+use mimir::file_error::file_error;
+use mimir::private::{self, Readers};
+use mimir::workspace::Workspace;
 
-/// The config that a new workspace gets: every key, each with its default, all of it comments.
-pub const TEMPLATE: &str = include_str!("config.template.yml");
+/// Config of a new workspace: a comment for every key, with its default.
+pub const TEMPLATE: &str = mimir::settings::TEMPLATE;
 
-/// The schema of the config, beside it: its first line names this file, and editors read it.
+/// Schema of the config, in the same folder: the first line of the config names it for editors.
 const SCHEMA: &str = "config.schema.json";
 
-/// What belongs to this machine and not to the project.
+/// Files that belong to this machine and not to the project.
 const GITIGNORE: &str = "state/\n";
 
 #[derive(Serialize)]
@@ -31,7 +32,7 @@ struct Made {
     kept: Vec<String>,
 }
 
-/// Makes `.mimir` with what is missing in it, and says what that was.
+/// Creates the missing parts of `.mimir`, and reports them.
 pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let made = make(globals.workspace.as_deref())?;
     printer.result(&made, |out| made.text(out))?;
@@ -39,7 +40,7 @@ pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
 }
 
 fn make(named: Option<&Path>) -> Result<Made, ToolError> {
-    // Without -C it is this folder, also when one above it is a workspace: who asks here means here.
+    // Without -C, uses the current folder even if a parent is a workspace, because that is where the person ran it.
     let here = Path::new(".");
     let workspace = Workspace::find(Some(named.unwrap_or(here)))?;
     let mut made = Made {
@@ -75,7 +76,7 @@ fn make(named: Option<&Path>) -> Result<Made, ToolError> {
     Ok(made)
 }
 
-/// Writes the schema as this version of mimir has it, if it is another one. Nobody writes into that file by hand.
+/// Writes the schema of this version if the file differs. It is not meant to be edited by hand.
 fn write_schema(path: &Path) -> io::Result<bool> {
     let mut text = serde_json::to_string_pretty(&Config::schema())?;
     text.push('\n');
@@ -88,11 +89,10 @@ fn write_schema(path: &Path) -> io::Result<bool> {
     private::replace(path, text.as_bytes(), Readers::Everybody).map(|()| true)
 }
 
-/// A longer file is no schema of ours.
+/// Size limit: a longer file is not a schema of ours.
 const SCHEMA_MOST: u64 = 4 << 20;
 
-/// Writes what the project keeps out of commits. What stands there as long as nobody has set up the workspace leaves
-/// out itself.
+/// Writes a `.gitignore` for state files. The default text of a workspace without setup ignores itself.
 fn write_ignore(path: &Path) -> io::Result<bool> {
     if write_new(path, GITIGNORE)? {
         return Ok(true);
@@ -104,7 +104,7 @@ fn write_ignore(path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// A longer one is somebody else's.
+/// Size limit: a longer file was written by a person.
 const GITIGNORE_MOST: u64 = 4096;
 
 impl Made {
@@ -135,7 +135,7 @@ impl Made {
 mod tests {
     use super::*;
 
-    /// The template with its comments taken away: every key in it must be one that is enforced.
+    /// Uncomments the template: every key in it must be supported.
     #[test]
     fn every_key_of_the_template_is_known() {
         let keys: String = TEMPLATE
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(config.audit, mimir_core::config::AuditSettings::default());
         assert_eq!(config.tools.each["write_file"].deny, ["secrets/**"]);
         assert_eq!(config.approvals, Config::default().approvals);
-        // What is only seen when it is used, such as examples and patterns, is in order, too.
+        // Also compiles values that are only checked on use, such as examples and patterns.
         let policy = mimir_core::Policy::new(&config, "the template").unwrap();
         assert_eq!(policy.examples(), 2);
         assert!(

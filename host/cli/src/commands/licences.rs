@@ -1,4 +1,4 @@
-//! `mimir licences`: whose work is part of the binary beside the crates that it is built of, and on what terms.
+//! `mimir licences`: licences of components in the binary that are not Rust crates.
 
 use mimir_builtins::{LICENCES, Licence};
 use mimir_core::redact;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, STRONG, styled};
 
-/// Prints them all.
+/// Prints all licences.
 pub fn run(printer: Printer) -> Result<Exit, Failure> {
     let rules = Licence {
         of: "gitleaks, whose rules find secrets",

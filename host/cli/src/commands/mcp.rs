@@ -1,4 +1,4 @@
-//! `mimir mcp`
+//! `mimir mcp`.
 
 use mimir_core::config::McpServer;
 use mimir_core::text::visible;
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::args::{Globals, McpWish};
 use crate::exit::{Exit, Failure};
 use crate::output::{BAD, FAINT, Printer, STRONG, WARN, note, server, styled};
-use crate::settings;
-use crate::setup::Setup;
 use crate::terminal;
+use mimir::settings;
+use mimir::setup::Setup;
 
 mod add;
 mod agents;
@@ -24,7 +24,7 @@ mod redirect;
 mod secret;
 mod trust;
 
-/// Does what was asked for.
+/// Runs a command of `mimir mcp`.
 pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<Exit, Failure> {
     match wish {
         McpWish::List => list(globals, printer),
@@ -58,7 +58,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<E
     }
 }
 
-/// What a server is, in a line.
+/// Describes a server in a line.
 fn way(server: &McpServer) -> String {
     if let Some(package) = &server.package {
         let package = package.to_string();
@@ -72,7 +72,7 @@ fn way(server: &McpServer) -> String {
 }
 
 fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let found = setup.servers.all().known();
     let tools = |name: &str| {
         let location = format!("mcp:{name}");
@@ -104,7 +104,7 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
         .collect();
     printer.result(&json!({ "servers": rows }), |out| {
         if servers.is_empty() {
-            writeln!(out, "There are no servers. `mimir mcp add NAME -- COMMAND` adds one, `mimir mcp import` takes over those of agents.")?;
+            writeln!(out, "There are no servers. `mimir mcp add NAME -- COMMAND` adds one, `mimir mcp import` imports those of agents.")?;
         }
         for (name, server) in servers {
             let state = match (server.is_enabled(), tools(name)) {
@@ -125,7 +125,7 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
         note(styled(
             WARN,
             format_args!(
-                "{} does not count before you accept the project's settings: `mimir policy accept`",
+                "{} does not apply until you accept the project's settings: `mimir policy accept`",
                 visible(key)
             ),
         ));
@@ -134,11 +134,11 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
 }
 
 async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let Some(tried) = setup.servers.all().test(name).await else {
         let error = unknown(&setup, name);
         return Err(match error.code {
-            // A slip of whoever typed it.
+            // A wrong name is a usage error.
             Code::NotFound => Failure::ending(error, Exit::Usage),
             _ => error.into(),
         });
@@ -223,12 +223,12 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
     let unseen = listed.iter().any(|entry| !entry.is_seen);
     if untrusted.is_none() && unseen {
         note(format_args!(
-            "`mimir mcp trust {name}` shows what is new or has changed in its lists of prompts and resources, and lets agents see it"
+            "`mimir mcp trust {name}` shows what is new or changed in its prompts and resources, and makes it visible to agents"
         ));
     }
     if let Some(tool) = untrusted {
         note(format_args!(
-            "`mimir mcp trust {name}` lets these tools be called, as long as they say the same; until then each call asks (digest {})",
+            "`mimir mcp trust {name}` allows calls of these tools until their texts change; until then each call asks (digest {})",
             tool.origin.digest
         ));
     }
@@ -249,22 +249,22 @@ fn unknown(setup: &Setup, name: &str) -> ToolError {
         .any(|key| key.split(": ").next() == Some(place.as_str()))
     {
         let message =
-            format!("the server `{shown}` is in the project's settings, which nobody has accepted");
-        let way = "`mimir policy accept` shows them and puts them in force";
+            format!("the server `{shown}` is in the project's settings, which are not accepted");
+        let way = "`mimir policy accept` shows and accepts them";
         return ToolError::new(Code::PolicyDenied, message).with_way_out([way.to_owned()]);
     }
     let near = mimir_core::names::did_you_mean(name, servers.keys().map(String::as_str));
-    let message = format!("there is no server `{shown}`.{near} `mimir mcp list` shows all.");
+    let message = format!("unknown server `{shown}`.{near} `mimir mcp list` shows all.");
     ToolError::new(Code::NotFound, message)
 }
 
 fn remove(globals: &Globals, printer: Printer, name: &str, user: bool) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let file = settings::change(&setup, user, |text| edit::remove(text, name))?;
     if printer.is_json() {
         printer.value(&json!({ "removed": name, "file": file }))?;
     } else {
-        note(format_args!("{} is not in {file} any more", visible(name)));
+        note(format_args!("removed {} from {file}", visible(name)));
     }
     Ok(Exit::Done)
 }
@@ -277,7 +277,7 @@ fn import_all(
     user: bool,
     yes: bool,
 ) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let known = &setup.settings.config.mcp.servers;
     let asked = |name: &String| names.contains(name);
     let import::All {
@@ -285,7 +285,7 @@ fn import_all(
         unread,
     } = import::find(setup.workspace.root(), from);
     all.retain(|found| names.is_empty() || asked(&found.name));
-    // Whatever agent it is of, the person's own goes first.
+    // Files of the person come first, whatever the agent.
     all.sort_by_key(|found| !found.own);
     let others = |at: usize| {
         all.iter()
@@ -319,16 +319,16 @@ fn import_all(
         let name = &found.name;
         let there = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
         let fault = found.fault.clone().or_else(|| {
-            // What came with a checkout takes no name of the person's own, and no silence for a yes.
+            // A server from a checkout must not take a name of the person's own, and `--yes` alone must not accept it.
             if clashes {
                 let way = match asked(name) {
-                    true => "the one above goes before it",
-                    false => "none is taken before you name it, which takes your own before the project's",
+                    true => "the one above takes precedence",
+                    false => "name it to import it; your own takes precedence over the project's",
                 };
-                return Some(format!("several places have a server of this name: {way}"));
+                return Some(format!("several files define a server of this name: {way}"));
             }
             (yes && !found.own && from.is_none()).then(|| {
-                "it is in a file of the project: `--yes` takes it with `--from AGENT` alone"
+                "it is in a project file: `--yes` imports it only together with `--from AGENT`"
                     .to_owned()
             })
         });
@@ -364,12 +364,12 @@ fn import_all(
         }
     }
     if !servers.is_empty() {
-        if !yes && !terminal::confirm("Put these into the settings?")? {
+        if !yes && !terminal::confirm("Add these to the settings?")? {
             let message = "nothing was imported; `mimir mcp import --yes` needs no terminal";
             return Err(ToolError::new(Code::ApprovalDenied, message).into());
         }
         let file = settings::change(&setup, user, |text| edit::add(text, &servers))?;
-        note(format_args!("{} of them are in {file} now", servers.len()));
+        note(format_args!("imported {} into {file}", servers.len()));
         for (name, block) in &servers {
             if let Ok(Some(_)) = prepare::request(block) {
                 note(format_args!(
@@ -379,7 +379,7 @@ fn import_all(
             }
         }
     } else if !printer.is_json() && unread.is_empty() {
-        note("There is nothing to import.");
+        note("No servers to import.");
     }
     if printer.is_json() {
         let imported: Vec<&String> = servers.iter().map(|(name, _)| name).collect();
@@ -391,7 +391,7 @@ fn import_all(
     }
     Ok(match unread.is_empty() {
         true => Exit::Done,
-        // A file that somebody has to mend.
+        // An unreadable file has to be repaired by a person.
         false => Exit::Failed,
     })
 }

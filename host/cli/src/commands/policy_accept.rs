@@ -1,4 +1,4 @@
-//! `mimir policy accept`
+//! `mimir policy accept`.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -11,12 +11,12 @@ use serde_json::json;
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, note, warn};
-use crate::settings::ConfigFile;
-use crate::setup::Setup;
 use crate::terminal;
-use crate::workers::WorkerFile;
+use mimir::settings::ConfigFile;
+use mimir::setup::Setup;
+use mimir::workers::WorkerFile;
 
-/// Prints what stands under these keys: nobody agrees to what he has not seen.
+/// Prints the settings under these keys: a person must see them before agreeing.
 fn show(file: &ConfigFile, keys: &[String]) {
     for (place, lines) in file.excerpts(keys) {
         note(format_args!("  {place}"));
@@ -26,7 +26,7 @@ fn show(file: &ConfigFile, keys: &[String]) {
     }
 }
 
-/// The same of the file of a worker, whole: all of it is what a model is told, or what it may do.
+/// Prints the file of a worker in full: all of it is either instructions for a model or a permission.
 fn show_worker(file: &WorkerFile) {
     note(format_args!("  {}", file.shown));
     for line in file.text.lines() {
@@ -34,8 +34,8 @@ fn show_worker(file: &WorkerFile) {
     }
 }
 
-/// The files of workers that can be called once they are accepted, and whether they are. What is wrong with the others
-/// is told, if somebody wants to know.
+/// Worker files that can be called once they are accepted, and whether they are. Errors in other files are reported on
+/// request.
 fn workers_of(setup: &Setup, told: bool) -> Vec<(WorkerFile, bool)> {
     let workers = setup.workers();
     let mut files = workers.files();
@@ -51,22 +51,22 @@ fn workers_of(setup: &Setup, told: bool) -> Vec<(WorkerFile, bool)> {
     files
 }
 
-/// What there is to accept, by its hashes.
+/// Hashes of everything to accept.
 fn state(setup: &Setup, workers: &[(WorkerFile, bool)]) -> (Option<String>, BTreeSet<String>) {
     let file = setup.settings.project().map(ConfigFile::digest);
     let workers = workers.iter().map(|(worker, _)| worker.digest.clone());
     (file, workers.collect())
 }
 
-/// Lets the project's settings count in full, and its workers be called, as they are now.
+/// Accepts the project's settings and workers as they are now.
 pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let ledger = setup.own_ledger()?;
     let file = setup.settings.project();
     let workers = workers_of(&setup, true);
     if file.is_none() && workers.is_empty() {
         let place = setup.workspace.shown(&setup.workspace.config());
-        let message = format!("there is no {place} to accept, and no worker that can be called");
+        let message = format!("nothing to accept: {place} does not exist, and there are no usable workers");
         return Err(ToolError::new(Code::NotFound, message).into());
     }
     let withheld = setup.settings.withheld();
@@ -79,15 +79,15 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
     let nothing = withheld.is_empty() && words.is_empty() && new.is_empty();
     if !nothing && !yes {
         if let Some(file) = file.filter(|_| !withheld.is_empty()) {
-            note(format_args!("{} would be put in force:", file.shown));
+            note(format_args!("{} would take effect:", file.shown));
             show(file, withheld);
         }
         if let Some(file) = file.filter(|_| !words.is_empty()) {
-            note("models would read the reasons of these rules:");
+            note("models would see the reasons of these rules:");
             show(file, &words);
         }
         if !new.is_empty() {
-            note("agents would be told what these files say, and models could call them:");
+            note("agents would follow the instructions in these files, and models could call them:");
             new.iter().for_each(|worker| show_worker(worker));
         }
         if !terminal::confirm("Do you accept this?")? {
@@ -99,20 +99,20 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         }
     }
     let seen = state(&setup, &workers);
-    let now = Setup::find(globals)?;
+    let now = Setup::find(globals.workspace.as_deref())?;
     if state(&now, &workers_of(&now, false)) != seen {
         let what = match file {
             Some(file) => file.shown.as_str(),
             None => "a worker",
         };
         let message = format!(
-            "{what} has changed meanwhile, and nothing was accepted; run `mimir policy accept` again"
+            "{what} changed in the meantime, so nothing was accepted; run `mimir policy accept` again"
         );
         return Err(ToolError::new(Code::InvalidInput, message).into());
     }
     let (digest, all) = seen;
     ledger.change(|book| {
-        // One state of each file counts: an older one must not come back unseen.
+        // Only one state of each file is accepted: an older one must not come back unseen.
         book.settings = digest.iter().cloned().collect();
         book.workers = all;
     })?;
@@ -132,12 +132,12 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         )?;
     } else {
         if let Some(file) = file {
-            note(format_args!("{} counts in full, as it is now", file.shown));
+            note(format_args!("{} is accepted as it is now", file.shown));
         }
         if !names.is_empty() {
             let names = visible(&names.join(", "));
             note(format_args!(
-                "workers that can be called, as they are now: {names}"
+                "workers accepted as they are now: {names}"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! `mimir policy check`
+//! `mimir policy check`.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use serde_json::json;
 
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
-use crate::live::{EVERY, Live, News};
 use crate::output::{GOOD, Printer, WARN, styled};
-use crate::setup::Setup;
+use mimir::live::{EVERY, Live, News};
+use mimir::setup::Setup;
 
 use super::call::interrupted;
 
-/// Checks the rules: reading them runs their examples; then what can never come true is named.
+/// Checks the rules: loading them runs their examples; then conditions that can never be true are listed.
 pub async fn run(globals: &Globals, printer: Printer, watch: bool) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     if !watch {
         report(printer, &setup, &setup.world().await?)?;
         return Ok(Exit::Done);
@@ -32,7 +32,7 @@ pub async fn run(globals: &Globals, printer: Printer, watch: bool) -> Result<Exi
     }
 }
 
-/// Prints what the rules are worth.
+/// Prints the result of the check.
 fn report(printer: Printer, setup: &Setup, world: &World) -> Result<(), Failure> {
     let tools: Vec<_> = world.registry.tools().iter().map(Arc::as_ref).collect();
     let idle = world.policy.idle(&tools);
@@ -63,7 +63,7 @@ fn report(printer: Printer, setup: &Setup, world: &World) -> Result<(), Failure>
         for key in withheld {
             writeln!(
                 out,
-                "{} {key} does not count before `mimir policy accept`",
+                "{} {key} does not apply until `mimir policy accept`",
                 styled(WARN, "withheld:")
             )?;
         }

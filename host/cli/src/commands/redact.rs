@@ -9,12 +9,12 @@ use serde::Serialize;
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
-use crate::places::Places;
-use crate::secrets::{Secrets, UserVault};
-use crate::settings::Settings;
-use crate::setup;
+use mimir::places::Places;
+use mimir::secrets::{Secrets, UserVault};
+use mimir::settings::Settings;
+use mimir::setup;
 
-/// How much is read at a time: what a pipe holds.
+/// Read size: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
 #[derive(Serialize)]
@@ -27,17 +27,20 @@ struct Rules {
     rules: Vec<&'static str>,
 }
 
-/// What results are masked by: the rules, and the secrets of this user. Any folder will do, also one that is no
-/// workspace.
+/// Builds the redactor for results, from the rules and this user's secrets. Works in any folder, not only in
+/// workspaces.
 fn redactor(globals: &Globals) -> Result<Redactor, Failure> {
     let places = Places::find();
-    let settings = Settings::read(&places, &setup::workspace(globals)?)?;
+    let settings = Settings::read(
+        &places,
+        &setup::find_workspace(globals.workspace.as_deref())?,
+    )?;
     let vault = UserVault::new(Secrets::new(&places), &settings.config);
     let redactor = vault.redactor();
     Ok(redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?)
 }
 
-/// Masks stdin to stdout, whatever its length, or says where its secrets are.
+/// Masks stdin to stdout with bounded memory, or reports the positions of secrets.
 pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let mut stream = redactor(globals)?.stream();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
@@ -50,13 +53,13 @@ pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                let message = format!("stdin cannot be read: {error}");
+                let message = format!("cannot read stdin: {error}");
                 return Err(ToolError::new(Code::ExecutionError, message).into());
             }
         };
         findings.extend(stream.push(&chunk[..length], &mut masked));
         if length < CHUNK {
-            // Whoever writes is slower than we are: what is there should be seen.
+            // The writer is slower than mimir, so flush the available output.
             findings.extend(stream.flush(&mut masked));
         }
         if printer.is_json() {

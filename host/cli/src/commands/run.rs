@@ -1,4 +1,4 @@
-//! `mimir run`
+//! `mimir run`.
 
 use std::io::Read as _;
 
@@ -11,25 +11,25 @@ use crate::agent::{Bench, Lines, Saver, Saving, Shown, conversation};
 use crate::args::{Approve, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, styled, warn};
-use crate::setup::Setup;
 use crate::terminal::Started;
+use mimir::setup::Setup;
 
 use super::call::interrupted;
 
-/// What is to be done.
+/// Arguments of `mimir run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunWish {
-    /// In the person's words; `-` is on stdin.
+    /// The task; `-` reads it from stdin.
     pub task: String,
-    /// The model, in place of that of the settings.
+    /// Model to use instead of the one in the settings.
     pub model: Option<String>,
-    /// The worker that does it, if one does.
+    /// Worker to run the task as.
     pub worker: Option<String>,
-    /// What stands in for a person.
+    /// Answer to approval questions.
     pub approve: Approve,
 }
 
-/// The longest task, in bytes: longer than any model reads.
+/// Longest task in bytes: longer than the context of any model.
 const TASK_MOST: u64 = 16 << 20;
 
 /// Has an agent work on a task.
@@ -55,7 +55,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: RunWish) -> Result<E
             end["text"] = talk.said().into();
             end["ended"] = word(*ended).into();
             if let Ended::Bound(bound) = ended {
-                let message = format!("the task has reached {bound} (`{}`)", bound.key());
+                let message = format!("the task reached its limit of {bound} (`{}`)", bound.key());
                 end["error"] = json!(ToolError::new(Code::LimitExceeded, message));
             }
         }
@@ -93,7 +93,7 @@ async fn shown(globals: &Globals, task: &str, wish: RunWish) -> Result<Exit, Fai
     Ok(exit)
 }
 
-/// Works on the task; whoever asks this to end is heard at once. What was said is kept.
+/// Runs the task until it ends or is cancelled. The conversation is saved in both cases.
 async fn attempt(
     globals: &Globals,
     wish: &RunWish,
@@ -101,7 +101,7 @@ async fn attempt(
     talk: &mut Conversation,
     face: &dyn mimir_agent::Face,
 ) -> Result<Ended, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let mut bench = Bench::new(
         setup,
         wish.model.as_deref(),
@@ -137,7 +137,7 @@ async fn attempt(
     }
 }
 
-/// Whether the model has neither said nor called anything.
+/// Returns true if the model returned neither text nor calls.
 fn is_silent(talk: &Conversation) -> bool {
     talk.messages.iter().all(|message| match message {
         Message::Assistant { text, calls } => text.trim().is_empty() && calls.is_empty(),
@@ -146,10 +146,10 @@ fn is_silent(talk: &Conversation) -> bool {
 }
 
 fn silent() -> ToolError {
-    let message = "the model has answered without a word, and has called nothing";
+    let message = "the model returned an empty answer without tool calls";
     let ways = [
-        "say it in other words, or take another model with `--model PROVIDER/MODEL`",
-        "raise `agent.maxAnswerTokens` if the model thinks before it speaks",
+        "rephrase the task, or use another model with `--model PROVIDER/MODEL`",
+        "raise `agent.maxAnswerTokens` if the model reasons before it answers",
     ];
     ToolError::new(Code::Unavailable, message).with_way_out(ways.map(str::to_owned))
 }
@@ -162,13 +162,13 @@ fn task(words: &str) -> Result<String, Failure> {
             .lock()
             .take(TASK_MOST + 1)
             .read_to_string(&mut task);
-        read.map_err(|error| Failure::usage(format!("the task on stdin cannot be read: {error}")))?;
+        read.map_err(|error| Failure::usage(format!("cannot read the task from stdin: {error}")))?;
     }
     if task.len() as u64 > TASK_MOST {
-        return Err(Failure::usage("the task is longer than any model reads"));
+        return Err(Failure::usage("the task is too long for any model"));
     }
     if task.trim().is_empty() {
-        return Err(Failure::usage("there is no task; say what is to be done"));
+        return Err(Failure::usage("the task is empty: describe what to do"));
     }
     Ok(task)
 }
@@ -192,20 +192,20 @@ fn word(ended: Ended) -> &'static str {
     }
 }
 
-/// Says why a task ended that is not finished.
+/// Reports why a task ended unfinished.
 pub fn remark(ended: Ended) {
     match ended {
         Ended::Finished => {}
-        Ended::Length => warn("the answer was cut at `agent.maxAnswerTokens`"),
-        Ended::Withheld => warn("the provider did not let the model go on"),
+        Ended::Length => warn("the answer was truncated at `agent.maxAnswerTokens`"),
+        Ended::Withheld => warn("the provider stopped the answer"),
         Ended::Bound(bound) => warn(format_args!(
-            "stopped: the task has reached {bound}; raise `{}` in the settings to go on",
+            "stopped: the task reached its limit of {bound}; raise `{}` in the settings to continue",
             bound.key()
         )),
     }
 }
 
-/// What a conversation took, on one line.
+/// Usage of a conversation, on a line.
 pub fn bill(talk: &Conversation) -> String {
     let spent = &talk.spent;
     let cost = match spent.cost {

@@ -1,4 +1,4 @@
-//! `mimir secrets`
+//! `mimir secrets`.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::time::SystemTime;
@@ -11,20 +11,20 @@ use serde_json::json;
 use crate::args::{Globals, SecretsWish};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, STRONG, note, styled, warn};
-use crate::secrets::{Secrets, Where};
-use crate::setup::Setup;
 use crate::terminal;
+use mimir::secrets::{Secrets, Where};
+use mimir::setup::Setup;
 
-/// A longer value is none; it is read no further.
+/// Size limit of a value; reading stops there.
 const LONGEST: u64 = 1 << 20;
 
-/// Keeps, lists and forgets secrets.
+/// Stores, lists and deletes secrets.
 pub fn run(globals: &Globals, printer: Printer, wish: &SecretsWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let secrets = Secrets::new(&setup.places).ok_or_else(|| {
         ToolError::new(
             Code::Unavailable,
-            "there is no folder for your own settings, where secrets are kept; set MIMIR_CONFIG_DIR",
+            "cannot store secrets: there is no user config folder; set MIMIR_CONFIG_DIR",
         )
     })?;
     match wish {
@@ -33,14 +33,14 @@ pub fn run(globals: &Globals, printer: Printer, wish: &SecretsWish) -> Result<Ex
             on_the_line: true, ..
         } => {
             return Err(Failure::usage(
-                "a value is taken from stdin and not from the command line, which others can see and your shell keeps; if that was one, change it",
+                "values are read from stdin, because the command line is visible to other users and saved in your shell history; if you typed a secret, change it",
             ));
         }
         SecretsWish::Set { name, in_file, .. } => {
             let value = read(name)?;
             if value.len() < LONG_MIN {
                 warn(format_args!(
-                    "a value of fewer than {LONG_MIN} bytes is masked only where it stands alone, and in no other form"
+                    "a value shorter than {LONG_MIN} bytes is masked only as a separate word, and not in encoded form"
                 ));
             }
             let place = shown(&secrets.set(name, &value, *in_file)?, &secrets);
@@ -48,7 +48,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: &SecretsWish) -> Result<Ex
             if printer.is_json() {
                 printer.value(&json!({ "set": name, "place": place }))?;
             } else {
-                note(format_args!("`{name}` is kept in {place}"));
+                note(format_args!("stored `{name}` in {place}"));
             }
         }
         SecretsWish::Remove { name } => {
@@ -56,7 +56,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: &SecretsWish) -> Result<Ex
                 let name = mimir_core::text::visible(name);
                 let error = ToolError::new(
                     Code::NotFound,
-                    format!("there is no secret `{name}`; `mimir secrets list` shows them"),
+                    format!("unknown secret `{name}`; `mimir secrets list` shows them"),
                 );
                 return Err(error.into());
             }
@@ -82,7 +82,7 @@ fn list(setup: &Setup, printer: Printer, secrets: &Secrets) -> Result<(), Failur
             return writeln!(
                 out,
                 "{}",
-                styled(FAINT, "no secrets; `mimir secrets set NAME` keeps one")
+                styled(FAINT, "no secrets; `mimir secrets set NAME` stores one")
             );
         }
         for (name, place) in &all {
@@ -101,7 +101,7 @@ fn shown(place: &Where, secrets: &Secrets) -> String {
     }
 }
 
-/// The value: typed unseen on a terminal, or all of stdin without the line end behind it.
+/// Reads the value: typed without echo on a terminal, else all of stdin without the final line end.
 fn read(name: &str) -> Result<String, Failure> {
     if std::io::stdin().is_terminal() {
         return Ok(terminal::unseen(&format!(
@@ -114,7 +114,7 @@ fn read(name: &str) -> Result<String, Failure> {
         .take(LONGEST)
         .read_to_end(&mut bytes)?;
     let mut value = String::from_utf8(bytes)
-        .map_err(|_| ToolError::new(Code::InvalidInput, "the value is no UTF-8 text"))?;
+        .map_err(|_| ToolError::new(Code::InvalidInput, "the value is not valid UTF-8"))?;
     let kept = value.trim_end_matches(['\n', '\r']).len();
     value.truncate(kept);
     Ok(value)

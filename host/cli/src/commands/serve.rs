@@ -1,4 +1,4 @@
-//! `mimir serve`
+//! `mimir serve`.
 
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +10,16 @@ use mimir_wasm::SystemClock;
 
 use crate::args::{Globals, HttpWish, Provider, ServeWish};
 use crate::exit::{Exit, Failure};
-use crate::live::{EVERY, Keeper, Live};
 use crate::output::{BAD, aside, note, outcome, styled};
 use crate::serve::{Streams, Token, listen, token};
-use crate::servers;
-use crate::setup::Setup;
 use crate::terminal::elsewhere;
+use mimir::live::{EVERY, Keeper, Live};
+use mimir::servers;
+use mimir::setup::Setup;
 
 use super::call::interrupted;
 
-/// Serves the tools until the client goes away or somebody ends this.
+/// Serves the tools until the client disconnects or the process is stopped.
 pub async fn run(globals: &Globals, wish: ServeWish) -> Result<Exit, Failure> {
     match wish {
         ServeWish::Stdio => stdio(globals).await,
@@ -39,8 +39,8 @@ async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
         writer,
         line,
     } = Streams::take()?;
-    let setup = Setup::find(globals)?;
-    // If this fails, no call can be recorded, and each says so.
+    let setup = Setup::find(globals.workspace.as_deref())?;
+    // If this fails, no call can be recorded, and each call reports it.
     let _ = setup.workspace.make_state();
     let mut live = Live::begin(setup).await?;
     let (server, keeper) = served(&live);
@@ -62,12 +62,12 @@ async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
     Ok(exit.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// How long calls may take to say that they were stopped, and connections to close.
+/// Time for calls to report that they were stopped, and for connections to close.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 
 async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     aside::detach();
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let mut options = options(&setup, &wish)?;
     let listener = tokio::net::TcpListener::bind(wish.address).await;
     let listener = listener.map_err(|error| {
@@ -106,7 +106,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     Ok(exit.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Turns the signal that ended a server into its exit: SIGTERM is the usual way to stop one, and not a failure.
+/// Maps the signal that ended a server to an exit code: SIGTERM is the usual way to stop one, and not a failure.
 fn ended_by(signal: Exit) -> Exit {
     match signal {
         Exit::Terminated => Exit::Done,
@@ -114,7 +114,7 @@ fn ended_by(signal: Exit) -> Exit {
     }
 }
 
-/// Who may come.
+/// Authorization of clients.
 fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
     let ip = wish.address.ip();
     let mut hosts = wish.hosts.clone();
@@ -122,12 +122,12 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
     let named = provider.is_some_and(|provider| provider.resource.is_some());
     if provider.is_some() && !ip.is_loopback() && !named {
         return Err(Failure::usage(
-            "tokens are for the address that clients know the server by: name it with --resource",
+            "tokens are issued for the public address of the server: set it with --resource",
         ));
     }
     if ip.is_unspecified() && hosts.is_empty() && !named {
         return Err(Failure::usage(
-            "on all addresses a server does not know what it is called: name it with --host, or listen on one address",
+            "a server that listens on all addresses does not know its host name: set it with --host, or listen on one address",
         ));
     }
     if !ip.is_unspecified() {
@@ -141,10 +141,10 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
         let file = mimir_core::text::visible(&file.display().to_string());
         match is_new {
             true => note(format_args!(
-                "its token, shown this once and kept in {file}: {word}"
+                "its token, shown only once and stored in {file}: {word}"
             )),
             false => note(format_args!(
-                "its token is the one in {file}; remove it for another"
+                "its token is in {file}; remove the file to create a new one"
             )),
         }
     }
@@ -157,7 +157,7 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
     })
 }
 
-/// What the provider's tokens are held to, for a server that listens at `url`.
+/// Requirements for tokens of the identity provider, for a server that listens at `url`.
 fn identity(setup: &Setup, provider: Provider, url: &str) -> IdentityOptions {
     let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
     IdentityOptions {
@@ -165,12 +165,12 @@ fn identity(setup: &Setup, provider: Provider, url: &str) -> IdentityOptions {
         issuer: provider.issuer,
         audiences: provider.audiences,
         scopes: provider.scopes,
-        // The person who starts this has named it; it is reached under the settings of now.
+        // Named by the person who starts the server; contacted under the current network settings.
         clients: Arc::new(move |url| servers::client(&settings, &root, url)),
     }
 }
 
-/// A server over the tools as they are now, and what keeps it up to date.
+/// A server over the current tools, and a guard that keeps it up to date.
 fn served(live: &Live) -> (Server, Keeper) {
     let setup = live.setup();
     let pipeline = setup.pipeline(live.world(), elsewhere());
@@ -195,7 +195,7 @@ async fn follow(live: &mut Live, keeper: &Keeper, server: &Server) -> Result<(),
     live.follow(EVERY, on).await
 }
 
-/// Tells the person what the model that made the call must not read: what would allow it.
+/// Prints hints that the calling model must not see: steps that would allow the call.
 fn refused(tool: &str, error: &ToolError) {
     let message = mimir_core::text::visible(&error.message);
     let code = error.code;

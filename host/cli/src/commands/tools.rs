@@ -1,4 +1,4 @@
-//! `mimir tools`
+//! `mimir tools`.
 
 use std::io::{self, IsTerminal as _};
 
@@ -7,14 +7,14 @@ use crate::exit::{Exit, Failure};
 use crate::output::tools::Face;
 use crate::output::{Printer, warn};
 use crate::picker;
-use crate::setup::Setup;
 use crate::tools;
+use mimir::setup::Setup;
 
 use super::doctor::unknown_names;
 
-/// Looks at tools, or switches them.
+/// Lists tools, or switches them.
 pub async fn run(globals: &Globals, printer: Printer, wish: ToolsWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     if wish == ToolsWish::Pick && !printer.is_json() && has_screen() {
         return picker::run(globals, setup).await;
     }
@@ -27,12 +27,12 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ToolsWish) -> Result
             warn(format_args!("{}; {fix}", unknown.text));
         }
     }
-    // The program ends here. The system takes back a thousand tools at once; one by one takes longer.
+    // The program ends here, and freeing a thousand tools one by one is slower than leaving it to the system.
     std::mem::forget(world);
     done
 }
 
-/// Whether there is a terminal on both ends that can be drawn on.
+/// Returns true if stdin and stdout are a terminal that supports drawing.
 fn has_screen() -> bool {
     let draws = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     draws && io::stdin().is_terminal() && io::stdout().is_terminal()

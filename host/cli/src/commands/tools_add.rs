@@ -1,4 +1,4 @@
-//! `mimir tools add`
+//! `mimir tools add`.
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
@@ -12,29 +12,30 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::args::{AddWish, Globals};
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::tools::quarantined;
 use crate::output::{Printer, note};
-use crate::private::{self, Readers};
-use crate::setup::Setup;
+use mimir::file_error::file_error;
+use mimir::private::{self, Readers};
+use mimir::setup::Setup;
 
 use super::tools_trust::set_prefix;
 use crate::tools::is_file;
 
 mod fetch;
 
-/// A larger component is refused by the loader too.
+/// Size limit; the loader refuses larger components, too.
 const LONGEST: u64 = 256 << 20;
 
-/// Copies a component into `.mimir/tools`, if it is one and is the one that was meant.
+/// Copies a component into `.mimir/tools`, if it is valid and has the expected digest.
 pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let url = wish.file.to_str().filter(|file| file.contains("://"));
     let bytes = match url {
         Some(url) if wish.digest.is_some() => fetch::component(&setup, url, LONGEST).await?,
         Some(_) => {
             return Err(Failure::usage(
-                "what comes from a URL needs `--digest SHA256`, which its author publishes beside it: \
+                "a URL needs `--digest SHA256`, which the author publishes with the file: \
                  what is there today may be something else tomorrow",
             ));
         }
@@ -44,7 +45,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
     if let Some(meant) = wish.digest.as_ref().filter(|meant| **meant != digest) {
         return Err(ToolError::new(
             Code::PermissionDenied,
-            format!("the file has the digest {digest}, and not {meant}: nothing was added"),
+            format!("digest mismatch: the file has {digest}, expected {meant}; nothing was added"),
         )
         .into());
     }
@@ -52,7 +53,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
     let stem = named.file_stem().and_then(|stem| stem.to_str());
     let Some(stem) = stem.filter(|stem| !stem.starts_with('.')) else {
         return Err(Failure::usage(
-            "the file needs a name, in UTF-8: what its tools are kept under",
+            "the file needs a name in UTF-8: its tools are stored under it",
         ));
     };
     let to = setup.workspace.tools().join(format!("{stem}.wasm"));
@@ -66,7 +67,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
     if old.is_some() && !wish.force {
         return Err(ToolError::new(
             Code::AlreadyExists,
-            format!("{shown} is there already; --force replaces it"),
+            format!("{shown} already exists; use --force to replace it"),
         )
         .into());
     }
@@ -75,7 +76,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         let location = shown.replace('\\', "/");
         set_prefix(&setup.own_ledger()?, &location, prefix)?;
     }
-    // Loading it is the check; a file that is no tool does not stay.
+    // Loading the component validates it; an invalid file is removed again.
     let registry = setup.registry().await;
     let name = format!("{stem}.wasm");
     let whole = |left_out: &&mimir_core::Quarantined| {
@@ -110,25 +111,25 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
     if let Some(tool) = tools.iter().find(|tool| !tool.definition.needs.is_empty()) {
         let name = tool.name();
         note(format_args!(
-            "It asks for something: `mimir tools trust {name}` shows and grants it."
+            "It requests rights: `mimir tools trust {name}` shows and grants them."
         ));
     }
     if let Some(tool) = tools.iter().find(|tool| grants::takes_hosts(tool)) {
         let name = tool.name();
         note(format_args!(
-            "It can send requests and cannot say to whom: `mimir tools trust {name} --host HOST` names a host."
+            "It can send requests but does not declare hosts: `mimir tools trust {name} --host HOST` grants a host."
         ));
     }
     if let Some(tool) = tools.iter().find(|tool| grants::takes_files(tool)) {
         let name = tool.name();
         note(format_args!(
-            "It may open files and cannot say which: `mimir tools trust {name} --read DIR` grants a folder, if it needs one."
+            "It can open files but does not declare which: `mimir tools trust {name} --read DIR` grants a folder, if it needs one."
         ));
     }
     Ok(Exit::Done)
 }
 
-/// Returns true if a tool that is left out is one of this file.
+/// Returns true if a skipped tool is from this file.
 fn is_left_out_of(location: &str, file: &str) -> bool {
     location
         .split_once(" (")
@@ -145,13 +146,13 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
     if bytes.len() as u64 > LONGEST {
         return Err(ToolError::new(
             Code::LimitExceeded,
-            "a component has at most 256 MB",
+            "the component is too large: at most 256 MB are supported",
         ));
     }
     Ok(bytes)
 }
 
-/// Whole or not at all: whoever looks at the folder meanwhile sees no half of it.
+/// Writes atomically, so that other processes never see a partial file.
 fn write(to: &Path, bytes: &[u8]) -> Result<(), ToolError> {
     let wrote = match to.parent() {
         Some(folder) => std::fs::create_dir_all(folder),

@@ -1,4 +1,4 @@
-//! `mimir tools build`
+//! `mimir tools build`.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use tokio::io::AsyncBufReadExt as _;
 
 use super::call::interrupted;
 use crate::args::Globals;
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::tools::quarantined;
 use crate::output::{FAINT, GOOD, Printer, STRONG, first_line, note, styled};
 use crate::sdk::{self, TARGET};
-use crate::setup::Setup;
+use mimir::file_error::file_error;
+use mimir::setup::Setup;
 
 mod typescript;
 
@@ -26,12 +27,12 @@ struct Built {
     tools: Vec<String>,
 }
 
-/// Compiles the plugin in `dir` and puts it into `.mimir/tools`.
+/// Compiles the plugin in `dir` and installs it into `.mimir/tools`.
 pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let made = tokio::select! {
         made = component_of(&setup, dir, printer.is_json()) => made?,
-        // The compiler is stopped with this.
+        // Dropping the future stops the compiler.
         exit = interrupted() => {
             let error = ToolError::new(Code::Cancelled, "the build was stopped");
             return Err(Failure::ending(error, exit));
@@ -51,7 +52,8 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         true => names(&ours(&setup.registry().await, &is_ours)),
         false => Vec::new(),
     };
-    sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;
+    mimir::file_error::write_atomically(&target, &content)
+        .map_err(|e| file_error("write", &target, &e))?;
 
     let world = setup.world().await?;
     let tools = ours(&world.registry, &is_ours);
@@ -60,7 +62,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     if !before.is_empty() && !before.iter().any(stays) {
         let gone = before.join(", ");
         note(format_args!(
-            "what was in {file} before is gone, with its tools: {gone}"
+            "the previous content of {file} is gone, with its tools: {gone}"
         ));
     }
     let built = Built {
@@ -81,7 +83,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         }
         match tools.first() {
             Some(tool) => writeln!(out, "\nTry:  {}", styled(STRONG, example(tool))),
-            None => writeln!(out, "{}", styled(FAINT, "  no tool of it can be called")),
+            None => writeln!(out, "{}", styled(FAINT, "  none of its tools can be called")),
         }
     })?;
     let left_out: Vec<_> = world
@@ -94,7 +96,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         quarantined(left_out);
     }
     if !setup.settings.config.tools.auto_load_custom_tools {
-        note("`tools.autoLoadCustomTools: false` in the config keeps .mimir/tools from being read");
+        note(".mimir/tools is not read, because the config has `tools.autoLoadCustomTools: false`");
     }
     Ok(if tools.is_empty() {
         Exit::Failed
@@ -103,7 +105,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     })
 }
 
-/// The tools that a file has.
+/// The tools in a file.
 fn ours<'a>(registry: &'a Registry, is_ours: &dyn Fn(&str) -> bool) -> Vec<&'a Tool> {
     let tools = registry.tools().iter().map(AsRef::as_ref);
     tools
@@ -116,7 +118,7 @@ fn names(tools: &[&Tool]) -> Vec<String> {
     names.collect()
 }
 
-/// What the component is called, and its bytes.
+/// Name and bytes of a component.
 async fn component_of(
     setup: &Setup,
     dir: &Path,
@@ -136,13 +138,13 @@ async fn component_of(
     }
     let shown = mimir_core::text::visible(&dir.display().to_string());
     let message = format!(
-        "{shown} is no plugin: it has no Cargo.toml and no tool.ts; `mimir tools new NAME` writes one"
+        "{shown} is not a plugin: expected Cargo.toml or tool.ts; `mimir tools new NAME` creates one"
     );
     let error = ToolError::new(Code::FileNotFound, message);
     Err(Failure::ending(error, Exit::Usage))
 }
 
-/// A call of the tool with its required arguments.
+/// Example command that calls the tool with its required arguments.
 fn example(tool: &Tool) -> String {
     let schema = tool.definition.input_schema.to_value();
     let mut line = format!("mimir call {}", tool.name());
@@ -162,13 +164,13 @@ fn example(tool: &Tool) -> String {
     line
 }
 
-/// Makes sure that the compiler has the target.
+/// Makes sure that the compilation target is installed.
 fn add_target(dir: &Path) -> Result<(), ToolError> {
     match has_target(dir) {
         Some(true) => return Ok(()),
         Some(false) => {}
         None => {
-            let message = "Rust is not there; https://rustup.rs installs it";
+            let message = "Rust is not installed: see https://rustup.rs";
             return Err(ToolError::new(Code::Unavailable, message));
         }
     }
@@ -182,11 +184,11 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
         return Ok(());
     }
     let message =
-        format!("the compiler has no target {TARGET}; add it with: rustup target add {TARGET}");
+        format!("the compilation target {TARGET} is not installed; add it with: rustup target add {TARGET}");
     Err(ToolError::new(Code::Unavailable, message))
 }
 
-/// Whether the compiler that is used in `dir` has the target; none if there is no compiler.
+/// Returns true if the compiler used in `dir` has the target; `None` without a compiler.
 pub fn has_target(dir: &Path) -> Option<bool> {
     let asked = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", TARGET])
@@ -198,8 +200,8 @@ pub fn has_target(dir: &Path) -> Option<bool> {
     Some(asked.status.success() && Path::new(folder.trim()).is_dir())
 }
 
-/// Runs cargo and finds the component among what it made. Cargo's messages and progress go to stderr as they come; where
-/// the result is JSON, the last of them are in the details of a failure.
+/// Runs cargo and finds the component in its output. Cargo's messages and progress go to stderr as they arrive; in
+/// JSON mode, the last lines are in the details of a failure.
 async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
     let fault = |message: &str| ToolError::new(Code::ExecutionError, message);
     let mut cargo = tokio::process::Command::new("cargo");
@@ -209,29 +211,29 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
             "--release",
             "--target",
             TARGET,
-            // In a folder that plugins share, cargo takes one for another of the same name.
+            // In a target folder shared by plugins, cargo confuses packages of the same name.
             "--target-dir",
             "target",
             "--message-format=json-render-diagnostics",
         ])
         .current_dir(dir)
-        // What is set for the host's code does not fit a component's.
+        // Flags set for the host's code do not fit a component.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_RUSTFLAGS")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // Cargo has to see the terminal itself to show its progress.
+        // Cargo shows progress only if its stderr is the terminal.
         .stderr(match is_json {
             true => Stdio::piped(),
             false => Stdio::inherit(),
         })
         .kill_on_drop(true);
-    // `output` would take stderr, whatever was set.
+    // `output` would capture stderr in every case.
     let mut child = cargo.spawn().map_err(|e| {
         ToolError::new(
             Code::Unavailable,
-            format!("cargo cannot be started: {e}; https://rustup.rs installs it"),
+            format!("cannot start cargo: {e}; see https://rustup.rs to install it"),
         )
     })?;
     let stderr = child.stderr.take();
@@ -242,7 +244,7 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
         }
     };
     let (made, messages) = tokio::join!(child.wait_with_output(), messages);
-    let made = made.map_err(|e| fault(&format!("cargo's output cannot be read: {e}")))?;
+    let made = made.map_err(|e| fault(&format!("cannot read cargo's output: {e}")))?;
     if !made.status.success() {
         let error = fault("cargo could not build the plugin; its messages are above");
         return Err(match is_json {
@@ -255,14 +257,14 @@ async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
         .canonicalize()
         .map_err(|e| file_error("find", dir, &e))?;
     component(&made.stdout, &manifest).ok_or_else(|| {
-        fault("the build made no component; Cargo.toml needs `[lib] crate-type = [\"cdylib\"]`")
+        fault("the build produced no component: Cargo.toml needs `[lib] crate-type = [\"cdylib\"]`")
     })
 }
 
-/// Lines of the compiler that are kept: the message about one fault, with some lines around it.
+/// Number of compiler lines to remember: an error message with some context.
 const LAST_LINES: usize = 100;
 
-/// Writes the compiler's lines to stderr as they come, and returns the last of them.
+/// Copies the compiler's lines to stderr as they arrive, and returns the last ones.
 async fn passed_on(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
     let mut last = VecDeque::new();
     let mut lines = tokio::io::BufReader::new(stderr).split(b'\n');
@@ -277,7 +279,7 @@ async fn passed_on(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
     last.into()
 }
 
-/// The `.wasm` file of the package with this manifest, in cargo's messages.
+/// Finds the `.wasm` file of the package with this manifest in cargo's messages.
 fn component(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
     let lines = messages.split(|byte| *byte == b'\n');
     let artifacts = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());

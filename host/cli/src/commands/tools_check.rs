@@ -1,4 +1,4 @@
-//! `mimir tools check`: what is wrong with a tool in a YAML file, without running it.
+//! `mimir tools check`: checks a tool in a YAML file, without running it.
 
 use std::path::Path;
 
@@ -10,11 +10,12 @@ use mimir_script::syntax;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::{GOOD, Printer, styled};
-use crate::setup;
+use mimir::file_error::file_error;
+use mimir::setup;
 
-/// The largest file that is taken for a tool.
+/// Size limit of a tool file.
 const FILE_MAX: u64 = 1 << 20;
 
 #[derive(Serialize)]
@@ -30,7 +31,7 @@ struct Report {
     needs: Needs,
 }
 
-/// The failure that tells all the faults, each in a line.
+/// Builds the error with all faults, one per line.
 pub fn faulty(faults: Vec<ToolError>) -> Failure {
     let mut told: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
     told.dedup();
@@ -43,7 +44,7 @@ pub fn faulty(faults: Vec<ToolError>) -> Failure {
     })
 }
 
-/// Reads the file as it would be read in `.mimir/tools`, and has the engine of its language read its code.
+/// Loads the file as from `.mimir/tools`, and has the language's engine parse its code.
 pub async fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
     let shown = visible(&file.display().to_string());
     let content = files::read(file, Links::Followed, FILE_MAX);
@@ -73,12 +74,12 @@ pub async fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
     printer.result(&report, |out| {
         writeln!(
             out,
-            "{} {shown}: `{}` can be used",
+            "{} {shown}: `{}` is valid",
             styled(GOOD, "✓"),
             report.name
         )?;
         if !report.enabled {
-            writeln!(out, "  it says `enabled: false`, so it is not")?;
+            writeln!(out, "  it is not used, because it has `enabled: false`")?;
         }
         for line in report.needs.lines() {
             writeln!(out, "  - {line}")?;

@@ -1,4 +1,4 @@
-//! `mimir tools new`: a plugin in Rust or TypeScript, or a tool in a YAML file.
+//! `mimir tools new`: creates a plugin in Rust or TypeScript, or a tool in a YAML file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,12 @@ use mimir_core::{Code, Source, Tool, ToolError, ToolName};
 use serde::Serialize;
 
 use crate::args::{Globals, Lang};
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::{GOOD, Printer, STRONG, styled, warn};
-use crate::setup::Setup;
-use crate::{sdk, setup};
+use crate::sdk;
+use mimir::setup;
+use mimir::file_error::file_error;
+use mimir::setup::Setup;
 
 mod script;
 mod typescript;
@@ -18,7 +20,7 @@ mod typescript;
 /// A file of a new plugin: path and text, with the placeholders of [`Names::fill`].
 type File = (&'static str, &'static str);
 
-/// The files of a new plugin in Rust.
+/// Files of a new Rust plugin.
 const FILES: [File; 4] = [
     ("Cargo.toml", include_str!("../templates/Cargo.toml.txt")),
     ("src/lib.rs", include_str!("../templates/lib.rs.txt")),
@@ -26,7 +28,7 @@ const FILES: [File; 4] = [
     ("README.md", include_str!("../templates/README.md")),
 ];
 
-/// Names that Cargo keeps for itself, crates that every plugin uses, and types that it names.
+/// Reserved names: those of Cargo, of crates that every plugin uses, and of types in the template.
 const TAKEN: [&str; 34] = [
     "alloc",
     "approval",
@@ -64,7 +66,7 @@ const TAKEN: [&str; 34] = [
     "worded",
 ];
 
-/// Words that are no identifiers in Rust, in any edition so far.
+/// Rust keywords of all editions so far.
 const KEYWORDS: [&str; 52] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -80,7 +82,7 @@ struct New {
     files: Vec<&'static str>,
 }
 
-/// Writes a new plugin.
+/// Creates a new plugin.
 pub async fn run(
     globals: &Globals,
     printer: Printer,
@@ -88,7 +90,7 @@ pub async fn run(
     (lang, dir): (Lang, Option<PathBuf>),
 ) -> Result<Exit, Failure> {
     let names = Names::of(name)?;
-    let there = Setup::find(globals)?.registry().await;
+    let there = Setup::find(globals.workspace.as_deref())?.registry().await;
     if let Some(tool) = there.get(&names.tool) {
         return Err(Failure::ending(taken(&names, tool), Exit::Usage));
     }
@@ -100,13 +102,13 @@ pub async fn run(
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
     write(&folder, &names, files).map_err(|error| Failure::ending(error, Exit::Usage))?;
     if lang == Lang::Rust {
-        // An editor opens the plugin before it is built for the first time.
+        // An editor may open the plugin before its first build.
         let places = setup::places();
         let pointed =
             sdk::lay_out(places.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
         if let Err(error) = pointed {
             warn(format_args!(
-                "cargo alone will not find the SDK: {}",
+                "plain cargo will not find the SDK: {}",
                 error.message
             ));
         }
@@ -120,7 +122,7 @@ pub async fn run(
     Ok(Exit::Done)
 }
 
-/// Of two tools with one name, only the first is used.
+/// Only the first of two tools with the same name is used.
 fn taken(names: &Names, tool: &Tool) -> ToolError {
     let (name, found) = (&names.tool, tool.name());
     let place = &tool.origin.location;
@@ -175,30 +177,30 @@ fn write(folder: &Path, names: &Names, files: &[File]) -> Result<(), ToolError> 
     if !is_empty {
         let shown = mimir_core::text::visible(&folder.display().to_string());
         let message = format!(
-            "{shown} is there already and not empty; choose another name, or another folder with --dir"
+            "{shown} already exists and is not empty; choose another name, or another folder with --dir"
         );
         return Err(ToolError::new(Code::AlreadyExists, message));
     }
     for (path, template) in files {
         let path = folder.join(path);
-        sdk::put(&path, names.fill(template).as_bytes())
+        mimir::file_error::write_atomically(&path, names.fill(template).as_bytes())
             .map_err(|e| file_error("write", &path, &e))?;
     }
     Ok(())
 }
 
-/// One name in the forms that are needed.
+/// Spellings of the plugin's name.
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
-    /// `word-count`: Cargo's package, and the folder.
+    /// `word-count`: Cargo package, and folder.
     package: String,
-    /// `word_count`: the tool, and the function.
+    /// `word_count`: tool, and function.
     tool: String,
-    /// `WordCount`: the arguments.
+    /// `WordCount`: argument type.
     kind: String,
 }
 
-/// Names that no file may have on Windows, whatever its extension.
+/// Reserved file names on Windows, whatever the extension.
 fn is_device(name: &str) -> bool {
     let numbered = |name: &str| matches!(name.as_bytes(), [b'1'..=b'9']);
     matches!(name, "con" | "prn" | "aux" | "nul")
@@ -228,16 +230,16 @@ impl Names {
             return Err(bad("it has more than 64 characters"));
         }
         if KEYWORDS.contains(&tool.as_str()) {
-            return Err(bad(&format!("it is a word of Rust; try `{tool}_tool`")));
+            return Err(bad(&format!("it is a Rust keyword; try `{tool}_tool`")));
         }
         if is_device(&tool) {
             return Err(bad(&format!(
-                "Windows keeps that name for a device; try `{tool}_tool`"
+                "it is a reserved device name on Windows; try `{tool}_tool`"
             )));
         }
         if TAKEN.contains(&tool.as_str()) {
             return Err(bad(&format!(
-                "Cargo or the SDK has that name; try `{tool}_tool`"
+                "Cargo or the SDK uses that name; try `{tool}_tool`"
             )));
         }
         let kind = tool
@@ -253,7 +255,8 @@ impl Names {
     }
 
     fn fill(&self, template: &str) -> String {
-        // The SDK takes the name from the type's, in which an underscore is a capital in the middle of small letters.
+        // The SDK derives the tool's name from the type's, where each capital after lower-case letters starts a new
+        // word.
         let is_plain =
             |part: &str| part.len() > 1 && part.starts_with(|c: char| c.is_ascii_lowercase());
         let name = if self.tool.split('_').all(is_plain) {

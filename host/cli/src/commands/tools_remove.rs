@@ -1,4 +1,4 @@
-//! `mimir tools remove`
+//! `mimir tools remove`.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,23 +11,23 @@ use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, note};
-use crate::setup::Setup;
 use crate::terminal;
 use crate::{args::Globals, tools};
+use mimir::setup::Setup;
 
 use super::tools_trust::{place, set_prefix};
 
-/// Where tools lie that a person put there.
+/// Sources of tools that a person installed.
 const TOOLS: &str = ".mimir/tools/";
 
-/// Takes a file out of the folder of tools, with its grant and with what it kept.
+/// Removes a file from the tools folder, with its grant and stored data.
 pub async fn run(
     globals: &Globals,
     printer: Printer,
     name: &str,
     yes: bool,
 ) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let ledger = setup.own_ledger()?;
     let location = match broken(&setup, name) {
         Some(location) => location,
@@ -36,24 +36,24 @@ pub async fn run(
     let file = setup.workspace.root().join(&location);
     if !location.starts_with(TOOLS) {
         let way = match location.starts_with("mcp:") {
-            true => "`mimir mcp remove` takes out its server",
-            false => "`mimir tools disable` switches it off",
+            true => "use `mimir mcp remove` to remove its server",
+            false => "use `mimir tools disable` to switch it off",
         };
-        let message = format!("{location} is no file of .mimir/tools; {way}");
+        let message = format!("{location} is not a file in .mimir/tools; {way}");
         return Err(ToolError::new(Code::InvalidInput, message).into());
     }
-    if !yes && !terminal::confirm(&format!("Remove {location}, its grant and what it kept?"))? {
+    if !yes && !terminal::confirm(&format!("Remove {location}, its grant and its stored data?"))? {
         let message = format!(
-            "nothing was removed; without a terminal, say so: `mimir tools remove {name} --yes`"
+            "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
         );
         return Err(ToolError::new(Code::ApprovalDenied, message).into());
     }
     let failed = |what: &Path, error: std::io::Error| {
         let what = setup.workspace.shown(what);
-        let message = format!("{what} cannot be removed: {error}");
+        let message = format!("cannot remove {what}: {error}");
         Failure::from(ToolError::new(Code::PermissionDenied, message))
     };
-    // The grant first: without it the file is nothing that runs unasked.
+    // The grant goes first: without it, the file cannot run unasked.
     let revoked = ledger.revoke(&location)?;
     let event = Event::of(Kind::Revoke, SystemTime::now()).with_subject(&location);
     setup.record(&event.with_detail("removed"));
@@ -69,7 +69,7 @@ pub async fn run(
         std::fs::remove_dir_all(&folder).map_err(|error| failed(&folder, error))?;
     }
     if !removed && !revoked && kept.is_none() {
-        let message = format!("there is no {location}, and it has no grant");
+        let message = format!("{location} does not exist and has no grant");
         return Err(ToolError::new(Code::NotFound, message).into());
     }
     if printer.is_json() {
@@ -80,13 +80,13 @@ pub async fn run(
         }))?;
     } else {
         note(format_args!(
-            "{location} is gone, with its grant and what it kept in {FOLDER}"
+            "removed {location}, its grant and its data in {FOLDER}"
         ));
     }
     Ok(Exit::Done)
 }
 
-/// The file of that name, whatever it holds: what is broken is removed like what works.
+/// Finds the file of that name, valid or not, so that broken tools can be removed, too.
 fn broken(setup: &Setup, name: &str) -> Option<String> {
     let entries = std::fs::read_dir(setup.workspace.root().join(TOOLS)).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

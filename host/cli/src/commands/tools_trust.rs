@@ -1,4 +1,4 @@
-//! `mimir tools trust` and `mimir tools revoke`
+//! `mimir tools trust` and `mimir tools revoke`.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::args::{Globals, TrustWish};
 use crate::exit::{Exit, Failure};
-use crate::ledger::UserLedger;
 use crate::output::{Printer, grant, note};
-use crate::setup::Setup;
 use crate::terminal;
+use mimir::ledger::UserLedger;
+use mimir::setup::Setup;
 
 use crate::tools::is_file;
 
@@ -22,14 +22,14 @@ mod named;
 
 pub(super) use named::set_prefix;
 
-/// Grants a plugin what it needs, after a person has seen it.
+/// Grants a plugin the rights that it needs, after a person has seen them.
 pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let ledger = setup.own_ledger()?;
     let mut registry = setup.registry().await;
     let mut name = wish.name.clone();
     if let Some(prefix) = &wish.prefix {
-        // All of its tools may be left out because of their names.
+        // All of its tools may be skipped because of their names.
         let location = location(&registry, &name)?;
         named::set_prefix(&ledger, &location, prefix)?;
         registry = setup.registry().await;
@@ -41,7 +41,7 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
     };
     if tool.source == Source::BuiltIn {
         return Err(Failure::usage(format!(
-            "`{}` is built in and needs no grant; `tools.{}.approval` in the config decides when it asks",
+            "`{}` is built in and needs no grant; set `tools.{}.approval` in the config to change when it asks",
             tool.name(),
             tool.name()
         )));
@@ -53,16 +53,16 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
             return renamed(printer, &location, &plugin);
         }
         let can_name = match grants::takes_files(tool) {
-            true => "; it can be given folders: `--read DIR`, `--write DIR`",
+            true => "; grant folders with `--read DIR` or `--write DIR`",
             false => "",
         };
         return Err(Failure::usage(format!(
-            "`{}` asks for nothing and can reach nothing: it needs no grant{can_name}",
+            "`{}` requests no rights and needs no grant{can_name}",
             tool.name()
         )));
     }
     for tool in plugin.iter_mut().filter(|tool| grants::is_foreign(tool)) {
-        // As a person is shown it.
+        // The form shown to a person.
         Arc::make_mut(tool).definition.needs = grants::nameable(tool, named.clone());
     }
     let Some(tool) = plugin.first() else {
@@ -71,7 +71,7 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
     match &wish.digest {
         Some(digest) if *digest != tool.origin.digest => {
             return Err(refused(format!(
-                "{} has the digest {}, and not the one that was named: nothing was granted",
+                "digest mismatch: {} has {}; nothing was granted",
                 tool.origin.location, tool.origin.digest
             )));
         }
@@ -80,7 +80,7 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
             grant::show(&plugin, &wish.without);
             if !terminal::confirm("Grant this?")? {
                 return Err(refused(format!(
-                    "nothing was granted; without a terminal, name the build that you mean: `mimir tools trust {} --digest {}`",
+                    "nothing was granted; without a terminal, name the digest of the build: `mimir tools trust {} --digest {}`",
                     tool.name(),
                     tool.origin.digest
                 )));
@@ -91,7 +91,7 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
         return Err(Failure::usage("the plugin has no tools"));
     };
     let grant = grant.with_named(named);
-    // The bytes that were shown are the bytes that are granted: the digest is of what was described.
+    // The grant covers exactly the bytes that were shown, because the digest is of the component that was described.
     ledger.put(&location, grant)?;
     let event = Event::of(Kind::Grant, SystemTime::now()).with_subject(&location);
     setup.record(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
@@ -99,13 +99,13 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
         printer.value(&json!({ "granted": location, "digest": tool.origin.digest }))?;
     } else {
         let lock = setup.workspace.shown(ledger.lock().path());
-        note(format_args!("{location} has its grant, in {lock}"));
+        note(format_args!("granted {location}, in {lock}"));
         still_asks(&plugin);
     }
     Ok(Exit::Done)
 }
 
-/// Says which tools ask for each call all the same, and what ends that.
+/// Lists tools that ask before each call anyway, and how to change that.
 fn still_asks(plugin: &[Arc<Tool>]) {
     let asking = plugin
         .iter()
@@ -113,12 +113,12 @@ fn still_asks(plugin: &[Arc<Tool>]) {
     for tool in asking {
         let name = tool.name();
         note(format_args!(
-            "`{name}` still asks before each call, as its author wants; `mimir config set tools.{name}.approval allow` ends that"
+            "`{name}` still asks before each call, as its author requires; use `mimir config set tools.{name}.approval allow` to change that"
         ));
     }
 }
 
-/// A plugin that got other names and needs nothing.
+/// Renames the tools of a plugin that needs no rights.
 fn renamed(printer: Printer, location: &str, plugin: &[Arc<Tool>]) -> Result<Exit, Failure> {
     let names: Vec<&str> = plugin.iter().map(|tool| tool.name().as_str()).collect();
     match printer.is_json() {
@@ -128,7 +128,7 @@ fn renamed(printer: Printer, location: &str, plugin: &[Arc<Tool>]) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// The place of the plugin that a person means, also if all of its tools are left out.
+/// Location of the named plugin, also if all of its tools are skipped.
 fn location(registry: &Registry, name: &str) -> Result<String, Failure> {
     let mut left_out = registry.quarantined().iter();
     let found = left_out.find_map(|left_out| {
@@ -142,9 +142,9 @@ fn location(registry: &Registry, name: &str) -> Result<String, Failure> {
     }
 }
 
-/// Takes back what a plugin was granted.
+/// Revokes the grant of a plugin.
 pub async fn revoke(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let ledger = setup.own_ledger()?;
     let location = place(&setup, &ledger, name).await?;
     let revoked = ledger.revoke(&location);
@@ -158,13 +158,13 @@ pub async fn revoke(globals: &Globals, printer: Printer, name: &str) -> Result<E
     if printer.is_json() {
         printer.value(&json!({ "revoked": location }))?;
     } else {
-        note(format_args!("{location} has no grant any more"));
+        note(format_args!("revoked the grant of {location}"));
     }
     Ok(Exit::Done)
 }
 
-/// Where the plugin stands whose grant a person means. The file may be gone already, the lock lost or broken,
-/// and the grant not.
+/// Location of the plugin whose grant a person names. The file may be gone already, or the lock file lost or broken,
+/// while the grant still exists.
 pub(super) async fn place(
     setup: &Setup,
     ledger: &UserLedger,
@@ -182,7 +182,7 @@ pub(super) async fn place(
     Ok(location.unwrap_or_default())
 }
 
-/// All tools of the plugin that a person means: by a tool's name, an alias, or the file.
+/// All tools of the plugin with this name: a tool's name, an alias, or the file name.
 fn plugin(registry: &Registry, name: &str) -> Result<Vec<Arc<Tool>>, Failure> {
     let tools = registry.tools().iter();
     let mut of_file = tools.filter(|tool| is_file(&tool.origin.location, name));

@@ -1,29 +1,30 @@
-//! `mimir undo`
+//! `mimir undo`.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use mimir_core::audit::{AuditSink, Event, Kind, Log};
+use mimir_audit::Log;
+use mimir_core::audit::{AuditSink, Event, Kind};
 use mimir_core::{CallContext, Code, RequestId, ToolError};
 
 use crate::args::{Globals, UndoWish};
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, undo, warn};
-use crate::setup::{self, Setup};
-use crate::undo::{Backups, Record, is_logged};
+use mimir::setup::{self, Setup};
+use mimir::undo::{Backups, Record, is_logged};
 
-/// Whoever undoes without a name means what has just happened. Older changes are named.
+/// Age limit: undo without an id means a change made just now. Older changes are only named.
 const RECENT: Duration = Duration::from_secs(60 * 60);
 
-/// Takes back a change, or lists what can be taken back.
+/// Undoes a change, or lists the changes that can be undone.
 pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, Failure> {
     match wish {
         UndoWish::List => {
-            let backups = Backups::of(&setup::workspace(globals)?);
+            let backups = Backups::of(&setup::find_workspace(globals.workspace.as_deref())?);
             undo::list(printer, &backups.find()?)?;
         }
         UndoWish::Restore { id, force, yes } => {
-            let setup = Setup::find(globals)?;
+            let setup = Setup::find(globals.workspace.as_deref())?;
             let backups = Backups::of(&setup.workspace);
             let found = backups.find()?;
             let usage = |error| match &id {
@@ -45,7 +46,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
             let audit = setup.audit();
             audit.ready().map_err(|error| {
                 let message =
-                    format!("nothing was taken back, because it could not be recorded: {error}");
+                    format!("nothing was taken back, because the undo could not be recorded: {error}");
                 ToolError::new(Code::Unavailable, message)
             })?;
             let logged = is_logged(record, &Log::at(audit.path())).unwrap_or(false);
@@ -62,7 +63,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
                 warn(error);
             }
             let restored = restored.map_err(|error| match error.code {
-                // Somebody's later work stands in the way.
+                // Later work on the same files is in the way.
                 Code::AlreadyExists => Failure::ending(error, Exit::Refused),
                 _ => Failure::from(error),
             })?;
@@ -72,7 +73,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// The event of taking back a call: it has the call's id, and a session of its own.
+/// Event of undoing a call: it has the call's id, and its own session.
 fn event(record: &Record) -> Event {
     let now = SystemTime::now();
     let request_id = RequestId::new(now);
@@ -89,10 +90,10 @@ fn event(record: &Record) -> Event {
     event
 }
 
-/// The latest change can't be taken back, and an older one is not what is meant.
+/// The newest change can't be undone, and undoing an older one instead would be a surprise.
 fn cannot(record: &Record, age: Option<Duration>, why: &str) -> ToolError {
     let message = format!(
-        "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows what can be, by its ID",
+        "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows the changes that can be, with their IDs",
         undo::paths(record),
         mimir_core::text::visible(&record.tool),
         mimir_core::text::visible(&record.id),
@@ -102,11 +103,11 @@ fn cannot(record: &Record, age: Option<Duration>, why: &str) -> ToolError {
     ToolError::new(Code::Unavailable, message)
 }
 
-/// A record that no call of the log has made. It may have come with a checkout.
+/// A record without a matching call in the log. It may have come with a checkout.
 fn unlogged(record: &Record) -> ToolError {
     let id = mimir_core::text::visible(&record.id);
     let message = format!(
-        "the newest change, of {} by {}, is of no call in the audit log, so it may not be of this machine, and nothing was taken back; `mimir undo {id}` takes it back",
+        "the newest change, of {} by {}, belongs to no call in the audit log and may be from another machine, so nothing was taken back; use `mimir undo {id}` to take it back",
         undo::paths(record),
         mimir_core::text::visible(&record.tool),
     );
@@ -115,7 +116,7 @@ fn unlogged(record: &Record) -> ToolError {
 
 fn too_old(record: &Record, age: Option<Duration>) -> ToolError {
     let message = format!(
-        "the newest change, of {} by {}, is {}, so nothing was taken back; `mimir undo {}` or `mimir undo --yes` takes it back",
+        "the newest change, of {} by {}, is {}, so nothing was taken back; use `mimir undo {}` or `mimir undo --yes` to take it back",
         undo::paths(record),
         mimir_core::text::visible(&record.tool),
         undo::ago(age),

@@ -1,4 +1,4 @@
-//! What was approved for good, or for a session that runs.
+//! Stored approvals, and approvals of running sessions.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::ledger::Listed;
+use mimir::ledger::Listed;
 
 use super::{FAINT, Printer, STRONG, WARN, styled};
 
-/// Prints the approvals of a workspace: those for good, the newest first, and those of sessions that run.
+/// Prints the approvals of a workspace: the stored ones, newest first, and those of running sessions.
 pub fn list(
     printer: Printer,
     leases: &[Lease],
@@ -51,12 +51,12 @@ fn row(lease: &Lease, process: Option<u32>, now: Timestamp) -> serde_json::Value
 
 fn text(out: &mut dyn Write, all: &[(&Lease, Option<u32>)], now: Timestamp) -> io::Result<()> {
     if all.is_empty() {
-        let nothing = "nothing was approved for good here, and nothing for a session that runs";
+        let nothing = "no stored approvals in this workspace, and none of a running session";
         return writeln!(out, "{}", styled(FAINT, nothing));
     }
     for (lease, process) in all {
         let state = match (lease.expires_at, process) {
-            _ if lease.added_at > now => styled(WARN, "from the future: it does not count"),
+            _ if lease.added_at > now => styled(WARN, "dated in the future: ignored"),
             (_, Some(process)) => format!("for a session of process {process}"),
             (Some(end), _) if end <= now => styled(WARN, format_args!("expired {end:.0}")),
             (Some(end), _) => format!("until {end:.0}"),
@@ -85,7 +85,7 @@ fn text(out: &mut dyn Write, all: &[(&Lease, Option<u32>)], now: Timestamp) -> i
     Ok(())
 }
 
-/// In the middle of which calls it counts.
+/// Describes the calling tools that it is limited to.
 fn callers(lease: &Lease) -> String {
     let names: Vec<&str> = lease
         .callers

@@ -1,27 +1,27 @@
-//! stderr that nobody may read: a server's client can leave it alone, and a pipe that is full stops whoever writes to
-//! it. So a server hands its lines to a thread, and what that cannot get rid of is dropped.
+//! Non-blocking stderr for servers. A client may leave a server's stderr unread, and a full pipe would block the
+//! writer, so a thread writes the lines and drops what it cannot write.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The way to the thread, once there is one.
+/// Channel to the thread, once it exists.
 static WAY: OnceLock<SyncSender<Piece>> = OnceLock::new();
 
 enum Piece {
     Words(Vec<u8>),
-    /// Says that everything before it has been written.
+    /// Signals that everything before it has been written.
     Flush(SyncSender<()>),
 }
 
-/// Pieces that wait to be written: many more than there are at a time while somebody reads.
+/// Queue length in chunks: far more than a client that reads lets pile up.
 const WAITING: usize = 512;
 
-/// How long the end of the program waits for a reader.
+/// Time to wait for a reader when the program exits.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// From now on no line for stderr stops anybody.
+/// Makes stderr non-blocking from now on.
 pub fn detach() {
     let (way, pieces) = sync_channel(WAITING);
     if WAY.set(way).is_ok() {
@@ -42,7 +42,7 @@ fn write(pieces: &Receiver<Piece>) {
     }
 }
 
-/// Waits for what is still to be written, if somebody reads it.
+/// Waits for queued output if stderr is being read.
 pub fn flush() {
     let Some(way) = WAY.get() else { return };
     let (done, is_done) = sync_channel(1);
@@ -51,22 +51,22 @@ pub fn flush() {
     }
 }
 
-/// What is kept back while the screen is somebody's.
+/// Output held back while a full-screen view is open.
 static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
-/// As much of it is kept.
+/// Size limit of held output.
 const HELD_MOST: usize = 64 << 10;
 
-/// Keeps back what is for stderr, until this is dropped.
+/// Holds back stderr output until it is dropped.
 pub struct Held(());
 
-/// From now on nothing is written across the screen.
+/// Holds back stderr output, so that nothing is written across the screen.
 pub fn hold() -> Held {
     held().get_or_insert_default();
     Held(())
 }
 
-/// Whether the screen is somebody's.
+/// Returns true while a full-screen view is open.
 pub fn is_held() -> bool {
     held().is_some()
 }

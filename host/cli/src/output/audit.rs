@@ -1,20 +1,20 @@
-//! The audit log, and what came of its verification.
+//! Audit events, and results of verifying the log.
 
 use std::io::{self, Write};
 
-use mimir_core::audit::{Entry, Finding, Report};
+use mimir_audit::{Entry, Finding, Report};
 use mimir_core::text::visible;
 
 use crate::exit::Failure;
 
 use super::{BAD, FAINT, GOOD, Printer, WARN, styled};
 
-/// Prints what came of a verification.
+/// Prints the result of a verification.
 pub fn report(printer: Printer, report: &Report) -> Result<(), Failure> {
     printer.result(report, |out| {
         match report.first {
-            None if report.ok => writeln!(out, "Nothing is on record.")?,
-            None => writeln!(out, "{} nothing is on record", styled(BAD, "✗"))?,
+            None if report.ok => writeln!(out, "The log is empty.")?,
+            None => writeln!(out, "{} the log is empty", styled(BAD, "✗"))?,
             Some(first) => summary(out, report, first)?,
         }
         for found in &report.findings {
@@ -26,7 +26,7 @@ pub fn report(printer: Printer, report: &Report) -> Result<(), Failure> {
         if let Some(seq) = report.noted {
             writeln!(
                 out,
-                "{} the noted hash is that of line {seq}",
+                "{} the noted hash belongs to line {seq}",
                 styled(GOOD, "✓")
             )?;
         }
@@ -39,8 +39,8 @@ pub fn report(printer: Printer, report: &Report) -> Result<(), Failure> {
 
 fn summary(out: &mut dyn Write, report: &Report, first: u64) -> io::Result<()> {
     let (mark, word) = match report.ok {
-        true => (styled(GOOD, "✓"), "the log is what was written"),
-        false => (styled(BAD, "✗"), "the log is not what was written"),
+        true => (styled(GOOD, "✓"), "the log is intact"),
+        false => (styled(BAD, "✗"), "the log was changed or is damaged"),
     };
     let Report { lines, files, .. } = report;
     writeln!(
@@ -74,7 +74,7 @@ fn finding(out: &mut dyn Write, found: &Finding) -> io::Result<()> {
     )
 }
 
-/// Prints events, each by itself: as JSON, one object a line.
+/// Prints separate events: as JSON, one object per line.
 pub fn entries(printer: Printer, entries: &[Entry]) -> Result<(), Failure> {
     if !printer.is_json() {
         return printer.result(&(), |out| {
@@ -91,7 +91,7 @@ pub fn entries(printer: Printer, entries: &[Entry]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Events that are printed while they are read: as JSON, one object with all of them.
+/// Prints events while they are read: as JSON, a single object with all of them.
 pub struct Records {
     out: Box<dyn Write>,
     json: bool,
@@ -99,7 +99,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Begins the output.
+    /// Starts the output.
     pub fn begin(printer: Printer) -> Result<Self, Failure> {
         let mut out: Box<dyn Write> = match printer.is_json() {
             true => Box::new(io::BufWriter::new(io::stdout().lock())),
@@ -136,14 +136,14 @@ impl Records {
         if self.json {
             self.out.write_all(b"\n]}\n")?;
         } else if !self.any {
-            self.out.write_all(b"Nothing of that is on record.\n")?;
+            self.out.write_all(b"No matching events.\n")?;
         }
         self.out.flush()?;
         Ok(())
     }
 }
 
-/// One event as one line.
+/// Prints an event as a line.
 fn line(out: &mut dyn Write, entry: &Entry) -> io::Result<()> {
     let value = entry.value();
     let about = match (entry.text("tool"), entry.text("subject")) {

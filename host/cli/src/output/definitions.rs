@@ -1,11 +1,11 @@
-//! Tool definitions in the formats that models are given them in.
+//! Tool definitions in the formats of model APIs.
 
 use mimir_core::Tool;
 use serde_json::{Value, json};
 
 use crate::args::Format;
 
-/// One tool in the given format.
+/// Converts a definition to the given format.
 pub fn definition(tool: &Tool, format: Format) -> Value {
     let definition = &tool.definition;
     let name = tool.name().as_str();
@@ -20,7 +20,7 @@ pub fn definition(tool: &Tool, format: Format) -> Value {
             "description": definition.description,
             "input_schema": schema,
         }),
-        // As `mimir serve` lists it, so that the two never differ.
+        // Shared with `mimir serve`, so that the two never differ.
         Format::Mcp => serde_json::to_value(mimir_mcp::definition(tool)).unwrap_or_default(),
     }
 }

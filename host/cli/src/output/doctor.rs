@@ -1,4 +1,4 @@
-//! The findings of `doctor`.
+//! Findings of `mimir doctor`.
 
 use std::io::{self, Write};
 
@@ -9,34 +9,34 @@ use crate::exit::Failure;
 
 use super::{BAD, GOOD, Printer, WARN, indented, styled};
 
-/// How a check came out.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// As it should be.
+    /// Works.
     Good,
-    /// It works, and could be better.
+    /// Works, but could be better.
     Fair,
-    /// Something does not work.
+    /// Does not work.
     Bad,
 }
 
-/// One check.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject of the check.
     pub name: &'static str,
-    /// How it came out.
+    /// The severity.
     pub health: Health,
-    /// What was found.
+    /// The finding.
     pub text: String,
-    /// What would mend it.
+    /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
 impl Finding {
-    /// As it should be.
+    /// Creates a finding that all is well.
     pub fn good(name: &'static str, text: impl Into<String>) -> Self {
         Self {
             name,
@@ -46,7 +46,7 @@ impl Finding {
         }
     }
 
-    /// It works, and could be better.
+    /// Creates a finding of something that works, but could be better.
     pub fn fair(name: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             name,
@@ -56,7 +56,7 @@ impl Finding {
         }
     }
 
-    /// Something does not work.
+    /// Creates a finding of something that does not work.
     pub fn bad(name: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             health: Health::Bad,
@@ -82,7 +82,7 @@ pub fn print(printer: Printer, findings: &[Finding]) -> Result<(), Failure> {
     printer.result(&report, |out| text(out, findings))
 }
 
-/// Whether everything works.
+/// Returns true if nothing failed.
 pub fn is_well(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.health != Health::Bad)
 }

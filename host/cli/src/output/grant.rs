@@ -1,4 +1,4 @@
-//! What a plugin asks for, as the person reads it who grants it.
+//! Requested rights of a plugin, as shown to the person who grants them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use mimir_wasm::family::proofs;
 
 use super::{FAINT, STRONG, WARN, note, styled};
 
-/// Shows the plugin that has these tools, on stderr: a question follows.
+/// Shows the plugin with these tools, on stderr because a question follows.
 pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
     let Some(first) = plugin.first() else { return };
     let origin = &first.origin;
@@ -33,7 +33,7 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
         note(format_args!("`{}` may", tool.name()));
         let lines = needs.lines();
         if lines.is_empty() {
-            note(styled(FAINT, "  nothing beyond computing"));
+            note(styled(FAINT, "  only compute"));
         }
         lines
             .iter()
@@ -48,7 +48,7 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
     }
 }
 
-/// Shows a server and its tools, with the words that a model would read.
+/// Shows a server and its tools, with the texts that a model would read.
 fn server(plugin: &[Arc<Tool>]) {
     let origin = plugin.first().map(|tool| &tool.origin);
     for line in origin.iter().flat_map(|origin| &origin.imports) {
@@ -62,14 +62,14 @@ fn server(plugin: &[Arc<Tool>]) {
     }
     note(styled(
         FAINT,
-        "A grant lets these tools be called as the rules say, for as long as they say what they say now.",
+        "A grant lets these tools be called as the rules allow, until any of these texts changes.",
     ));
 }
 
-/// What is different since a person granted it, and what that grant had left out.
+/// Shows changes since the grant, and the rights that it withheld.
 fn changed(changes: &Changes, without: &[NeedKind]) {
     if changes.lines.is_empty() {
-        note("It was rebuilt since it was granted, and asks for the same as before.");
+        note("It was rebuilt since it was granted, and requests the same rights as before.");
     } else {
         note(styled(WARN, "It has changed since it was granted:"));
         let lines = changes.lines.iter();
@@ -80,7 +80,7 @@ fn changed(changes: &Changes, without: &[NeedKind]) {
         let kind = kind.as_str();
         note(styled(
             WARN,
-            format_args!("It had not been granted {kind}; `--without {kind}` keeps it so."),
+            format_args!("The previous grant withheld {kind}; use `--without {kind}` to withhold it again."),
         ));
     }
 }

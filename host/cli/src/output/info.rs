@@ -1,4 +1,4 @@
-//! Everything about one tool.
+//! Full description of a tool.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -102,7 +102,7 @@ impl<'a> Info<'a> {
             needs: &definition.needs,
             grants: granted(tool),
             imports: &origin.imports,
-            // What runs no component has none: neither a server nor an agent is bounded by imports.
+            // Only a component has import proofs: imports do not limit a server or an agent.
             proofs: match origin.proofs.is_empty() {
                 true => Vec::new(),
                 false => proofs(&origin.imports),
@@ -129,7 +129,7 @@ impl<'a> Info<'a> {
     }
 }
 
-/// What was given of what is needed. Shipped tools have it all; of a plugin it is what a person granted.
+/// Granted rights. Shipped tools have all that they need; a plugin has those that a person granted.
 fn granted(tool: &Tool) -> Vec<String> {
     match tool.trust {
         Trust::Trusted => tool.granted.lines(),
@@ -137,7 +137,7 @@ fn granted(tool: &Tool) -> Vec<String> {
     }
 }
 
-/// Prints everything about a tool: with what it costs, and its last calls.
+/// Prints everything about a tool, with its cost and its last calls.
 pub fn print(
     printer: Printer,
     tool: &Tool,
@@ -148,7 +148,7 @@ pub fn print(
     printer.result(&info, |out| text(out, tool, &info))
 }
 
-/// The same in lines, without colours.
+/// Formats the description as lines, without colours.
 pub fn lines(tool: &Tool, policy: &Policy, beside: &Beside) -> io::Result<Vec<String>> {
     let mut out = anstream::StripStream::new(Vec::new());
     text(&mut out, tool, &Info::new(tool, policy, beside))?;
@@ -209,7 +209,7 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     )?;
 
     if !info.flags.is_empty() {
-        list(out, "Beware", info.flags, "")?;
+        list(out, "Warnings", info.flags, "")?;
     }
     writeln!(out, "\n{}", styled(STRONG, "Parameters:"))?;
     parameters(out, &info.input_schema)?;
@@ -224,33 +224,33 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
         writeln!(out, "{}", styled(FAINT, line))?;
     }
     if tool.source == Source::Mcp {
-        let title = "Its server, which reaches what it reaches, is";
-        list(out, title, info.imports, "nothing that is known")?;
+        let title = "Runs in the server";
+        list(out, title, info.imports, "unknown")?;
     } else {
         let proofs: Vec<String> = info.proofs.iter().map(ToString::to_string).collect();
         list(
             out,
             "Proven by its imports",
             &proofs,
-            "nothing: they rule nothing out",
+            "nothing: they rule out no access",
         )?;
     }
     if let Some(kept) = info.kept {
         let bytes = mimir_core::text::bytes(kept.size.bytes);
         let line = format!("{} values, {bytes}, in {}", kept.size.values, kept.folder);
-        list(out, "Keeps between calls", &[line], "")?;
+        list(out, "Stores between calls", &[line], "")?;
     }
     let calls: Vec<String> = info.last_calls.iter().map(call).collect();
-    list(out, "Last calls", &calls, "none is on record")
+    list(out, "Last calls", &calls, "none recorded")
 }
 
-/// What it costs, in the format that costs are commonly compared in, and beside it in the others.
+/// Token cost in the usual format for comparison, followed by the others.
 fn cost(info: &Info<'_>) -> String {
     let Some(cost) = info.cost else {
         return "not known".to_owned();
     };
     if cost.stated {
-        return format!("~{} tokens, as its author says", cost.tokens);
+        return format!("~{} tokens, declared by its author", cost.tokens);
     }
     let others = [Format::Anthropic, Format::Mcp].map(Format::as_str);
     let others = others.into_iter().filter_map(|format| {
@@ -261,7 +261,7 @@ fn cost(info: &Info<'_>) -> String {
     format!("~{} tokens ({})", cost.tokens, others.join(", "))
 }
 
-/// A call and its receipt on one line.
+/// Formats a call and its receipt as a line.
 fn call(call: &PastCall) -> String {
     let mut line = call.time.clone();
     line.push_str(match (&call.code, call.ok) {
@@ -280,11 +280,11 @@ fn without_grants(tool: &Tool) -> &'static str {
     let changes = tool.changes.as_ref();
     match (tool.trust, changes.map(|changes| changes.lines.as_slice())) {
         (Trust::Untrusted, Some([])) => {
-            "none: it was rebuilt since it was granted, and asks for the same"
+            "none: it was rebuilt since it was granted, and requests the same rights"
         }
         (Trust::Untrusted, Some(_)) => "none: it has changed since it was granted",
-        (Trust::Untrusted, None) => "none: each call asks a person; `mimir tools trust` grants it",
-        (Trust::Trusted | Trust::Harmless, _) => "none, and it needs none",
+        (Trust::Untrusted, None) => "none: each call needs approval; `mimir tools trust` grants it",
+        (Trust::Trusted | Trust::Harmless, _) => "none needed",
     }
 }
 
@@ -321,7 +321,7 @@ fn approval(tool: &Tool) -> String {
     let own = tool.definition.approval.as_str();
     match (tool.assessed, tool.trust) {
         (_, Trust::Untrusted) if tool.definition.approval == Decision::Allow => {
-            "ask, because nobody has granted what it needs (it would say allow)".to_owned()
+            "ask, because its needs are not granted (otherwise: allow)".to_owned()
         }
         (_, Trust::Untrusted) => own.to_owned(),
         (true, _) => format!("{own} by default; the tool judges each call"),
@@ -337,7 +337,7 @@ fn parameters(out: &mut dyn Write, schema: &Value) -> io::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    // Without a terminal nothing is broken: whoever reads it can search it.
+    // Without a terminal, lines are not broken, so that the output can be searched.
     table.set_width(columns().map_or(u16::MAX, |width| u16::try_from(width).unwrap_or(u16::MAX)));
     for parameter in parameters {
         let need = if parameter.required { "required" } else { "" };

@@ -1,4 +1,4 @@
-//! The outcome of a call.
+//! Outcome of a call.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::exit::Failure;
 
 use super::{BAD, FAINT, Printer, STRONG, note, styled, warn};
 
-/// Prints an outcome: text parts to stdout, the rest of what there is to say to stderr.
+/// Prints an outcome: text parts to stdout, everything else to stderr.
 pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
     if printer.is_json() {
         let way_out = outcome.result().err().map(|error| &*error.way_out);
@@ -34,14 +34,14 @@ pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
     }
     if outcome.truncated() {
         warn(
-            "the result was cut to the limits of the call (limits.outputChars, limits.outputBytes)",
+            "the result was truncated to the limits of the call (limits.outputChars, limits.outputBytes)",
         );
     }
     Ok(())
 }
 
-/// An outcome as the person at the command line gets it: what would have allowed the call is not for models,
-/// and stands beside what they may see.
+/// An outcome for the person at the command line. Hints about allowing the call are not for models, so they are
+/// separate from the parts that models see.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Told<'a> {
@@ -51,7 +51,7 @@ struct Told<'a> {
     way_out: &'a [String],
 }
 
-/// The text parts; without any, the structured result.
+/// Text parts; without any, the structured result.
 fn text(out: &mut dyn Write, output: &Output) -> io::Result<()> {
     let mut any = false;
     for part in &output.content {
@@ -72,12 +72,12 @@ fn text(out: &mut dyn Write, output: &Output) -> io::Result<()> {
     }
 }
 
-/// What a terminal cannot show.
+/// Describes content that a terminal cannot show.
 fn aside(part: &Content) {
     let (what, mime_type) = match part {
         Content::Text { .. } => return,
-        Content::Image { mime_type, .. } => ("a picture".to_owned(), mime_type),
-        Content::Audio { mime_type, .. } => ("a sound".to_owned(), mime_type),
+        Content::Image { mime_type, .. } => ("an image".to_owned(), mime_type),
+        Content::Audio { mime_type, .. } => ("audio".to_owned(), mime_type),
         Content::File {
             name, mime_type, ..
         } => (
@@ -89,11 +89,11 @@ fn aside(part: &Content) {
     let kind = mimir_core::text::visible(mime_type);
     note(styled(
         FAINT,
-        format_args!("+ {what} ({kind}, {size}); --json has it"),
+        format_args!("+ {what} ({kind}, {size}); use --json to get it"),
     ));
 }
 
-/// An error: its code, its sentence, and the facts that help.
+/// Prints an error: its code, its message, and helpful details.
 pub fn error(error: &ToolError) -> Result<(), Failure> {
     note(format_args!(
         "{} {} [{}]",
@@ -110,7 +110,7 @@ pub fn error(error: &ToolError) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The frames of a script that failed, innermost first. The sentence has the only one there is.
+/// Frames of a failed script, innermost first; empty if the message already has the only one.
 fn stack(error: &ToolError) {
     let frames = error.details.as_ref().map(|details| &details["stack"]);
     let frames = frames
@@ -124,10 +124,10 @@ fn stack(error: &ToolError) {
     }
 }
 
-/// Lines of a stopped command that are shown: they say what it was doing.
+/// Number of output lines shown of a stopped command: they tell what it was doing.
 const WRITTEN_MOST: usize = 40;
 
-/// What a command had written when it was stopped.
+/// Prints the output of a stopped command.
 fn written(error: &ToolError) {
     let output = error.details.as_ref().map(|details| &details["output"]);
     let lines: Vec<&str> = output
@@ -136,11 +136,11 @@ fn written(error: &ToolError) {
     if lines.is_empty() {
         return;
     }
-    note(styled(STRONG, "what it wrote"));
+    note(styled(STRONG, "its output"));
     let before = lines.len().saturating_sub(WRITTEN_MOST);
     if before > 0 {
         note(format_args!(
-            "  … {before} lines before these; --json has them"
+            "  … {before} earlier lines; use --json to see them"
         ));
     }
     for line in &lines[before..] {
@@ -148,7 +148,7 @@ fn written(error: &ToolError) {
     }
 }
 
-/// What would allow it: all of it has to be done.
+/// Prints the steps that would allow the call; all of them are needed.
 pub fn ways(lines: &[String]) {
     if !lines.is_empty() {
         note(styled(STRONG, "to allow it"));
@@ -158,7 +158,7 @@ pub fn ways(lines: &[String]) {
     }
 }
 
-/// The sentence without what the details say again, one failure a line.
+/// Message without the parts that the details repeat, such as one failure per line.
 fn sentence(error: &ToolError) -> &str {
     match (failures(error), error.message.split_once(':')) {
         (Some(_), Some((before, _))) => before,
@@ -190,7 +190,7 @@ fn details(error: &ToolError) -> Vec<String> {
         .into_iter()
         .flatten()
         .map(|reason| {
-            // As `Reason::place` has it.
+            // Same form as `Reason::place`.
             let place = match reason["source"].as_str() {
                 None | Some("") => &reason["rule"],
                 Some(_) => &reason["source"],

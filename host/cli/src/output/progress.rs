@@ -1,4 +1,4 @@
-//! Progress lines on stderr. One place draws them, so that none is drawn across a message or an open question.
+//! Progress lines on stderr. All drawing happens here, so that no line is drawn across a message or an open question.
 
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -8,19 +8,19 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::aside::is_held;
 
-/// Work that ends sooner shows no line.
+/// Delay before a line is shown; shorter work shows none.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Time between two frames of a spinner.
 const TICK: Duration = Duration::from_millis(100);
 
-/// All lines; made with the first one.
+/// All lines, created with the first.
 static LINES: OnceLock<MultiProgress> = OnceLock::new();
 
-/// Open questions. While there is one, no line is drawn.
+/// Number of open questions. Lines are drawn only while it is zero.
 static PAUSES: Mutex<usize> = Mutex::new(0);
 
-/// Writes to stderr with no progress line in the way.
+/// Writes to stderr with the progress lines removed.
 pub fn suspend<T>(write: impl FnOnce() -> T) -> T {
     match LINES.get() {
         Some(lines) => lines.suspend(write),
@@ -52,7 +52,7 @@ impl Drop for Paused {
     }
 }
 
-/// Adds a line, which is drawn unless a question is open.
+/// Adds a line, drawn unless a question is open.
 fn add(bar: ProgressBar) -> ProgressBar {
     let pauses = lock(&PAUSES);
     let lines = LINES.get_or_init(MultiProgress::new);
@@ -62,7 +62,7 @@ fn add(bar: ProgressBar) -> ProgressBar {
     lines.add(bar)
 }
 
-/// A line about work that goes on until this is dropped.
+/// A progress line, removed when dropped.
 pub struct ProgressLine {
     start: Instant,
     state: Arc<Mutex<LineState>>,
@@ -75,14 +75,15 @@ struct LineState {
 }
 
 impl ProgressLine {
-    /// A spinner with `message` and the time, once the work has taken a while. `None` if stderr is not a terminal.
+    /// Creates a spinner with `message` and the elapsed time, shown once the work takes a while. `None` if stderr is
+    /// not a terminal.
     pub fn spinner(message: String) -> Option<Self> {
         if !std::io::stderr().is_terminal() {
             return None;
         }
         let state: Arc<Mutex<LineState>> = Arc::default();
         let later = Arc::clone(&state);
-        // Without the thread there is no line, and nothing else is missing.
+        // Without the thread only the line is missing, so an error is ignored.
         let _ = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(PATIENCE);
             let mut state = lock(&later);
@@ -99,7 +100,7 @@ impl ProgressLine {
         })
     }
 
-    /// Shows how much of the work is done.
+    /// Shows the progress made so far.
     pub fn progress(&self, done: u64, total: Option<u64>, message: Option<String>) {
         if self.start.elapsed() < PATIENCE || is_held() {
             return;

@@ -121,11 +121,8 @@ fn line(place: &str, must: &str, schema: &Value, lines: &mut Vec<String>) {
 /// The parts of a schema that its line does not have already.
 fn more(map: &serde_json::Map<String, Value>) -> String {
     let said = map.iter().filter(|(key, value)| {
-        // A dialect and a plain yes or no are no words.
-        let dialect = *key == "$schema"
-            && value
-                .as_str()
-                .is_some_and(|it| it.contains("json-schema.org/"));
+        // A known dialect and a boolean have no text of the server in them.
+        let dialect = *key == "$schema" && value.as_str().is_some_and(is_dialect);
         !KNOWN.contains(&key.as_str()) && !value.is_boolean() && !dialect
     });
     let said: Vec<String> = said
@@ -135,6 +132,22 @@ fn more(map: &serde_json::Map<String, Value>) -> String {
         true => String::new(),
         false => format!(" [{}]", said.join("; ")),
     }
+}
+
+/// The published dialects of JSON Schema, without the scheme and the empty fragment.
+const DIALECTS: [&str; 5] = [
+    "json-schema.org/draft-04/schema",
+    "json-schema.org/draft-06/schema",
+    "json-schema.org/draft-07/schema",
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft/2020-12/schema",
+];
+
+fn is_dialect(uri: &str) -> bool {
+    let rest = uri
+        .strip_prefix("https://")
+        .or_else(|| uri.strip_prefix("http://"));
+    rest.is_some_and(|rest| DIALECTS.contains(&rest.strip_suffix('#').unwrap_or(rest)))
 }
 
 fn deeper(place: &str, schema: &Value, levels: usize, lines: &mut Vec<String>) {
@@ -185,6 +198,7 @@ mod tests {
                 "deep": deep,
             },
             "$defs": {"x": {"description": "DEFINED"}}, "x-note": "EXTENSION",
+            "$schema": "http://json-schema.org/draft-07/schema# DIALECT",
         });
         let mut lines = Vec::new();
         walk("takes", &schema, LEVELS, &mut lines);
@@ -206,6 +220,14 @@ mod tests {
             .filter(|word| !structure.contains(&word.as_str()))
         {
             assert!(card.contains(word.as_str()), "{word}: {card}");
+        }
+        for dialect in [
+            "http://json-schema.org/draft-07/schema#",
+            "https://json-schema.org/draft/2020-12/schema",
+        ] {
+            let mut lines = Vec::new();
+            walk("takes", &json!({ "$schema": dialect }), LEVELS, &mut lines);
+            assert!(lines.is_empty(), "{lines:?}");
         }
     }
 }

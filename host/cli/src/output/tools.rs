@@ -1,4 +1,4 @@
-//! What `mimir tools` and `/tools` print, in the seeds' format.
+//! Prints the results of `mimir tools` and `/tools`, in the format of the seed implementations.
 
 use std::io::{self, Write};
 
@@ -13,17 +13,17 @@ mod tokens;
 
 pub use tokens::{advice, spending};
 
-/// Who reads it, and so how commands are written.
+/// Reader of the output: decides how commands are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Face {
-    /// A shell.
+    /// In a shell.
     Shell,
-    /// A chat.
+    /// In a chat.
     Chat,
 }
 
 impl Face {
-    /// What stands before a subcommand.
+    /// Prefix of a subcommand.
     pub const fn command(self) -> &'static str {
         match self {
             Face::Shell => "mimir tools",
@@ -32,14 +32,14 @@ impl Face {
     }
 }
 
-/// Widths of the columns, as the seeds' screens have them.
+/// Column widths, as in the seed implementations.
 const NAME: usize = 24;
 const SOURCE: usize = 12;
 
-/// A description needs at least this many columns to say anything.
+/// Minimum width for a description; narrower ones are left out.
 const NARROWEST: usize = 30;
 
-/// Prints the list; the files that are left out go to stderr.
+/// Prints the list; skipped files go to stderr.
 pub fn list(printer: Printer, face: Face, list: &List<'_>) -> Result<(), Failure> {
     printer.result(list, |out| text(out, face, list))?;
     if !printer.is_json() {
@@ -60,7 +60,7 @@ fn text(out: &mut dyn Write, face: Face, list: &List<'_>) -> io::Result<()> {
             unlisted.push(row.name.as_str());
             continue;
         }
-        // In one piece: each piece is looked through for colours.
+        // One write per line, because each write is scanned for colours.
         out.write_all(line(row, &marks, room).as_bytes())?;
     }
     if list.tools.is_empty() {
@@ -103,7 +103,7 @@ fn usage(out: &mut dyn Write, face: Face) -> io::Result<()> {
     Ok(())
 }
 
-/// The marks of what is on and off, coloured once.
+/// Coloured marks for on and off, created once.
 struct Marks {
     on: String,
     off: String,
@@ -126,7 +126,7 @@ fn room() -> Option<usize> {
     columns().map(|all| all.saturating_sub(NAME + SOURCE + 4).max(NARROWEST))
 }
 
-/// Says that a tool was switched, or was that way already.
+/// Reports that a tool was switched, or already was.
 pub fn switched(printer: Printer, switched: &Switched) -> Result<(), Failure> {
     let marks = Marks::new();
     let name = &switched.name;
@@ -146,13 +146,13 @@ pub fn switched(printer: Printer, switched: &Switched) -> Result<(), Failure> {
     })
 }
 
-/// Prints tools that were found.
+/// Prints search results.
 pub fn found(printer: Printer, words: &str, found: &[Found<'_>]) -> Result<(), Failure> {
     let result = serde_json::json!({ "tools": found });
     printer.result(&result, |out| {
         if found.is_empty() {
             let words = mimir_core::text::visible(words);
-            return writeln!(out, "No tool is about: {words}");
+            return writeln!(out, "No tool matches: {words}");
         }
         let marks = Marks::new();
         for tool in found {
@@ -165,7 +165,7 @@ pub fn found(printer: Printer, words: &str, found: &[Found<'_>]) -> Result<(), F
     })
 }
 
-/// A file that is left out, and why.
+/// A skipped file, and the reason.
 pub fn quarantined(left_out: &Quarantined) {
     let place = mimir_core::text::visible(&left_out.location);
     let reason = mimir_core::text::visible(&left_out.reason);

@@ -1,4 +1,4 @@
-//! What can be taken back, and what was.
+//! Lists of changes that can be undone, and results of undoing.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::undo::{Became, FOLDER, Found, Record, Restored, State};
+use mimir::undo::{Became, FOLDER, Found, Record, Restored, State};
 
 use super::{FAINT, GOOD, Printer, columns, first_line, styled, warn};
 
-/// More paths than this make a line unreadable.
+/// Most paths shown on a line.
 const MOST_PATHS: usize = 3;
 
-/// Prints the records, the newest first.
+/// Prints the records, newest first.
 pub fn list(printer: Printer, found: &Found) -> Result<(), Failure> {
     let rows: Vec<_> = found
         .records
@@ -60,7 +60,7 @@ fn text(out: &mut dyn Write, found: &Found) -> io::Result<()> {
     Ok(())
 }
 
-/// The first paths of a record.
+/// First paths of a record.
 pub fn paths(record: &Record) -> String {
     let shown: Vec<String> = record.paths().take(MOST_PATHS).map(visible).collect();
     match record.paths().count().saturating_sub(MOST_PATHS) {
@@ -69,7 +69,7 @@ pub fn paths(record: &Record) -> String {
     }
 }
 
-/// How long ago something was, in the largest unit that fits.
+/// Age in the largest unit that fits.
 pub fn ago(age: Option<Duration>) -> String {
     let Some(seconds) = age.map(|age| age.as_secs()) else {
         return "dated in the future or not at all".to_owned();
@@ -90,14 +90,14 @@ pub fn ago(age: Option<Duration>) -> String {
     }
 }
 
-/// Warns of records that can't be read.
+/// Warns of unreadable records.
 pub fn unreadable(found: &Found) {
     for line in &found.unreadable {
         warn(format_args!("left out: {line}"));
     }
 }
 
-/// Prints what was taken back.
+/// Prints the result of an undo.
 pub fn restored(
     printer: Printer,
     record: &Record,
@@ -135,9 +135,9 @@ pub fn restored(
             let what = match (path.became, &path.before) {
                 (Became::Restored, _) => "restored",
                 (Became::Removed, _) => "removed",
-                (Became::Kept, _) => "kept, since there is something in it:",
-                (Became::AsBefore, State::Absent) => "was gone already:",
-                (Became::AsBefore, _) => "was there already:",
+                (Became::Kept, _) => "left in place, because it is not empty:",
+                (Became::AsBefore, State::Absent) => "was already gone:",
+                (Became::AsBefore, _) => "was already there:",
             };
             writeln!(out, "  {what} {}", visible(&path.path))?;
         }
@@ -151,7 +151,7 @@ pub fn restored(
             let id = visible(&record.id);
             writeln!(
                 out,
-                "kept {copies} {files} there until now in {FOLDER}/{id}"
+                "saved {copies} {files} replaced: {FOLDER}/{id}"
             )?;
         }
         Ok(())
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn ages_have_one_unit() {
         let told = |seconds| ago(Some(Duration::from_secs(seconds)));
-        assert_eq!(told(0), "not a second old");
+        assert_eq!(told(0), "less than a second old");
         assert_eq!(told(59), "59 seconds old");
         assert_eq!(told(60), "1 minute old");
         assert_eq!(told(7_300), "2 hours old");

@@ -1,4 +1,4 @@
-//! The shelf on the screen, whatever room there is.
+//! Draws the tool browser for any screen size.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,15 +8,15 @@ use ratatui::widgets::Paragraph;
 
 use super::list::{Item, Page, Shelf};
 
-/// Columns that a part of a line needs to be worth its place: a cost, a badge, a description.
+/// Minimum width of an optional part of a line: a cost, a badge, a description.
 const WITH_TOKENS: u16 = 30;
 const WITH_BADGE: u16 = 48;
 const WITH_ABOUT: u16 = 76;
 
-/// The column of names where there is room.
+/// Width of the name column if there is room.
 const NAME: usize = 24;
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub fn all(frame: &mut Frame<'_>, shelf: &mut Shelf) {
     let area = frame.area();
     let style = Looks::find();
@@ -83,7 +83,7 @@ fn footer(shelf: &Shelf, width: u16) -> Line<'static> {
 
 fn list(shelf: &mut Shelf, body: Rect, looks: Looks) -> Vec<Line<'static>> {
     let height = usize::from(body.height);
-    // The selected one is in sight, and the list moves no more than that takes.
+    // Scroll only as far as needed to keep the selected tool visible.
     let first = (shelf.selected + 1).saturating_sub(height);
     shelf.top = shelf.top.clamp(first, shelf.selected.max(first));
     if shelf.shown.is_empty() {
@@ -98,7 +98,7 @@ fn list(shelf: &mut Shelf, body: Rect, looks: Looks) -> Vec<Line<'static>> {
 fn line(item: &Item, selected: bool, width: u16, looks: Looks) -> Line<'static> {
     let (mark, mut style) = match (item.enabled, item.listed) {
         (true, true) => ("✓", looks.on),
-        // Callable, and not shown to models under this profile.
+        // Callable, but not shown to models under this profile.
         (true, false) => ("·", Style::new()),
         (false, _) => ("✗", looks.off),
     };
@@ -138,7 +138,7 @@ fn tokens(item: &Item) -> String {
     format!("~{}", item.tokens)
 }
 
-/// A name that fits. Names are plain letters.
+/// Cuts a name to the width. Names are ASCII.
 fn cut(name: &str, room: usize) -> String {
     match name.len() > room {
         true => format!(
@@ -161,7 +161,7 @@ fn read(page: &mut Page, body: Rect) -> Vec<Line<'static>> {
     seen.map(Line::raw).collect()
 }
 
-/// A line in pieces that fit, broken between words where that can be.
+/// Breaks a line into parts that fit, between words if possible.
 fn folded(line: &str, width: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut piece = String::new();
@@ -186,7 +186,7 @@ fn folded(line: &str, width: usize) -> Vec<String> {
     pieces
 }
 
-/// Colours, where they are wanted.
+/// Returns the styles; all are plain if colours are off.
 #[derive(Clone, Copy)]
 struct Looks {
     on: Style,

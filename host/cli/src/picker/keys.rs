@@ -1,25 +1,25 @@
-//! What a key means.
+//! Keyboard commands.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::list::Shelf;
 
-/// What a key asks for beyond what it changes on the shelf itself.
+/// Action of a key, beyond changes of the browser's own state.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Nothing more.
+    /// No further action.
     Nothing,
-    /// The end.
+    /// Quit.
     Leave,
-    /// The end, as Ctrl-C is.
+    /// Quit as after Ctrl-C.
     Interrupt,
-    /// The selected tool on or off.
+    /// Switch the selected tool on or off.
     Switch,
-    /// The page of the selected tool.
+    /// Open the page of the selected tool.
     Read,
 }
 
-/// Carries out what concerns the shelf alone, and gives the rest.
+/// Applies a key to the browser and returns the remaining action.
 pub fn wish(shelf: &mut Shelf, key: KeyEvent) -> Wish {
     if key.kind == KeyEventKind::Release {
         return Wish::Nothing;
@@ -53,7 +53,7 @@ pub fn wish(shelf: &mut Shelf, key: KeyEvent) -> Wish {
     Wish::Nothing
 }
 
-/// By how many lines a key goes.
+/// Number of lines that a key moves by.
 fn movement(shelf: &Shelf, code: KeyCode) -> Option<isize> {
     let page = shelf.height.saturating_sub(1).max(1).cast_signed();
     Some(match code {
@@ -61,7 +61,7 @@ fn movement(shelf: &Shelf, code: KeyCode) -> Option<isize> {
         KeyCode::Down | KeyCode::Char('j') => 1,
         KeyCode::PageUp => -page,
         KeyCode::PageDown => page,
-        // Far enough in any list, and not so far that a sum overflows.
+        // Larger than any list, but small enough that a sum does not overflow.
         KeyCode::Home | KeyCode::Char('g') => isize::MIN / 4,
         KeyCode::End | KeyCode::Char('G') => isize::MAX / 4,
         _ => return None,

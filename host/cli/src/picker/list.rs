@@ -1,4 +1,4 @@
-//! What is on the screen: the tools, which of them are looked for, which is selected, and the page that is read.
+//! State of the tool browser: the tools, the filter, the selection and the open page.
 
 use mimir_core::pipeline::World;
 use mimir_core::text::visible;
@@ -6,30 +6,30 @@ use mimir_core::{Source, Tool, ToolName};
 
 use crate::args::{Format, Globals};
 use crate::exit::Failure;
-use crate::setup::Setup;
 use crate::tools::{self, Costs};
+use mimir::setup::Setup;
 
-/// All that is shown.
+/// State of the tool browser.
 pub struct Shelf {
     world: World,
     pub costs: Costs,
     /// All tools.
     pub items: Vec<Item>,
-    /// Those that are looked for, by their numbers.
+    /// Indexes of the tools that match the filter.
     pub shown: Vec<usize>,
-    /// The selected one of those.
+    /// Index of the selection in those.
     pub selected: usize,
-    /// The first one that there was room for.
+    /// First visible line.
     pub top: usize,
-    /// How many there was room for.
+    /// Number of visible lines.
     pub height: usize,
-    /// What is looked for.
+    /// The filter.
     pub filter: String,
-    /// Whether that is being typed.
+    /// True while the filter is being typed.
     pub typing: bool,
-    /// What is read.
+    /// The open page.
     pub page: Option<Page>,
-    /// The last thing that the person should know.
+    /// Message on the last line.
     pub said: String,
 }
 
@@ -38,24 +38,24 @@ pub struct Item {
     pub name: ToolName,
     pub source: Source,
     pub enabled: bool,
-    /// Whether models see it.
+    /// True if models see it.
     pub listed: bool,
     pub tokens: u32,
     pub about: String,
-    /// What a filter is looked for in.
+    /// Text that the filter searches.
     text: String,
 }
 
-/// What is said of a tool.
+/// The page about a tool.
 pub struct Page {
     pub name: ToolName,
     pub lines: Vec<String>,
-    /// The first line that is shown.
+    /// First visible line.
     pub top: usize,
 }
 
 impl Shelf {
-    /// The tools of this world.
+    /// Creates the browser with the tools of a snapshot.
     pub fn new(world: World, costs: Costs) -> Self {
         let mut shelf = Self {
             world,
@@ -74,7 +74,7 @@ impl Shelf {
         shelf
     }
 
-    /// Shows another world. What was selected stays so, if it is still there.
+    /// Shows another snapshot. The selection stays if the tool still exists.
     pub fn take(&mut self, world: World) {
         let before = self.world.registry.tools().len();
         let selected = self.current().map(|item| item.name.clone());
@@ -112,7 +112,7 @@ impl Shelf {
         self.look();
     }
 
-    /// Shows only what these words are in.
+    /// Shows only the tools that match these words.
     pub fn look_for(&mut self, filter: String) {
         self.filter = filter;
         self.selected = 0;
@@ -125,7 +125,7 @@ impl Shelf {
         let found = |item: &Item| words.iter().all(|word| item.text.contains(word));
         let all = self.items.iter().enumerate();
         let all = all.filter(|(_, item)| found(item));
-        // What has it in its name goes before what only mentions it.
+        // Matches in the name come before matches in the description.
         let named = |item: &Item| words.iter().all(|word| item.name.as_str().contains(word));
         let (named, others): (Vec<_>, Vec<_>) = all.partition(|(_, item)| named(item));
         let both = named.into_iter().chain(others);
@@ -133,7 +133,7 @@ impl Shelf {
         self.go(0);
     }
 
-    /// Selects the tool that stands so much lower.
+    /// Moves the selection by this many lines.
     pub fn go(&mut self, by: isize) {
         let last = self.shown.len().saturating_sub(1);
         self.selected = self.selected.saturating_add_signed(by).min(last);
@@ -154,17 +154,17 @@ impl Shelf {
         self.world.registry.get(name.as_str()).map(|tool| &**tool)
     }
 
-    /// Tells the person something on the last line.
+    /// Shows a message on the last line.
     pub fn say(&mut self, words: &str) {
         self.said = visible(words);
     }
 
-    /// What was told is old.
+    /// Clears the message.
     pub fn hush(&mut self) {
         self.said.clear();
     }
 
-    /// Switches the selected tool, and says what came of it.
+    /// Switches the selected tool, and shows the result.
     pub fn switch(&mut self, globals: &Globals) {
         let said = match self.switched(globals) {
             Ok(said) => said,
@@ -181,11 +181,11 @@ impl Shelf {
             tool.name().clone(),
             self.world.policy.refusal(tool).is_none(),
         );
-        let setup = Setup::find(globals)?;
+        let setup = Setup::find(globals.workspace.as_deref())?;
         if is_gone(&setup, tool) {
             return Ok(format!("{name} is gone"));
         }
-        // As the files are now, whatever has been seen of them.
+        // Uses the current files, whatever was seen before.
         self.world.policy = setup.settings.policy()?;
         let tool = self.world.registry.find(name.as_str())?;
         let (world, costs) = (&self.world, &mut self.costs);
@@ -193,7 +193,9 @@ impl Shelf {
             true => tools::disable(&setup, world, tool, false, costs)?,
             false => tools::enable(&setup, world, tool, costs)?,
         };
-        self.world.policy = Setup::find(globals)?.settings.policy()?;
+        self.world.policy = Setup::find(globals.workspace.as_deref())?
+            .settings
+            .policy()?;
         self.refresh();
         let word = if switched.enabled { "on" } else { "off" };
         Ok(format!("{name} is {word} ({:+} tokens)", switched.tokens))
@@ -211,7 +213,7 @@ impl Shelf {
         let Some(name) = self.current().map(|item| item.name.clone()) else {
             return Ok(None);
         };
-        let setup = Setup::find(globals)?;
+        let setup = Setup::find(globals.workspace.as_deref())?;
         let tool = self.world.registry.find(name.as_str())?;
         let lines = tools::page(&setup, &self.world, tool, &mut self.costs)?;
         Ok(Some(Page {
@@ -222,7 +224,7 @@ impl Shelf {
     }
 }
 
-/// Whether the file of a tool is not there any more, and nobody has noticed yet.
+/// Returns true if the tool's file was removed but the snapshot still has it.
 fn is_gone(setup: &Setup, tool: &Tool) -> bool {
     let place = setup.workspace.root().join(&tool.origin.location);
     tool.source == Source::Custom && !place.exists()

@@ -1,4 +1,4 @@
-//! The terminal while it is ours, and as it was before once it is not, however that comes about.
+//! Takes over the terminal for full-screen drawing, and restores it in every case, also after a panic.
 
 use std::io::{self, Stdout, Write as _};
 use std::sync::Once;
@@ -16,17 +16,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::draw;
 use super::list::Shelf;
 
-/// The terminal in our hands. Dropping it gives it back.
+/// The terminal in full-screen mode. Dropping it restores the terminal.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     pub fn open() -> io::Result<Self> {
         restore_in_panics();
         enable_raw_mode()?;
-        // From here on it is given back, also if the rest fails.
+        // Dropping this guard restores the terminal if a later step fails.
         let mut screen = Self {
             terminal: Terminal::new(CrosstermBackend::new(io::stdout()))
                 .inspect_err(|_| restore())?,
@@ -36,17 +36,17 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws what there is.
+    /// Draws a frame.
     pub fn draw(&mut self, shelf: &mut Shelf) -> io::Result<()> {
         self.terminal
             .draw(|frame| draw::all(frame, shelf))
             .map(drop)
     }
 
-    /// What is typed, and how the terminal changes. It ends with the terminal.
+    /// Stream of key and resize events. It ends with the terminal.
     pub fn events() -> UnboundedReceiver<Event> {
         let (send, events) = unbounded_channel();
-        // Reading waits, and nothing ends it but the program's end.
+        // A blocking read, which only the end of the program stops.
         std::thread::spawn(move || {
             while let Ok(event) = event::read() {
                 if send.send(event).is_err() {
@@ -64,7 +64,7 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back. If it is gone, nobody misses it.
+/// Restores the terminal. Errors are ignored, because the terminal may be gone.
 fn restore() {
     let _ = disable_raw_mode();
     let mut out = io::stdout();
@@ -72,7 +72,7 @@ fn restore() {
     let _ = out.flush();
 }
 
-/// Has a panic say what it says on the terminal as it was before.
+/// Installs a panic hook that restores the terminal before the message is printed.
 fn restore_in_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -86,7 +86,7 @@ fn restore_in_panics() {
 
 #[cfg(test)]
 mod tests {
-    /// The child of the test below: what panics while the terminal is ours.
+    /// Child process of the test below: panics in full-screen mode.
     #[test]
     #[ignore = "needs a terminal"]
     fn panics_on_a_terminal() {

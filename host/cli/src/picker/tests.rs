@@ -1,4 +1,4 @@
-//! Redraws, on a terminal in memory.
+//! Drawing on an in-memory terminal.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use ratatui::backend::TestBackend;
 
 use super::draw;
 use super::list::Shelf;
-use crate::places::Places;
 use crate::tools::Costs;
+use mimir::places::Places;
 
-/// A thousand tools, as a folder of plugins gives them.
+/// A thousand tools, as a folder of plugins would provide.
 fn shelf(count: usize) -> Shelf {
     let tools = (0..count).map(|number| crate::tools::tests::tool(&format!("tool_{number:04}")));
     let world = World {
@@ -82,6 +82,6 @@ fn a_redraw_with_a_thousand_tools_takes_no_time() {
     times.sort();
     let median = times[times.len() / 2];
     println!("a redraw takes {median:?}");
-    // The budget is for a release build; here even this one keeps it.
+    // The budget is for a release build; even a debug build meets it.
     assert!(median < Duration::from_millis(5), "{median:?}");
 }

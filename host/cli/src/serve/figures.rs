@@ -1,6 +1,6 @@
-//! What whoever watches a server is told of the cache of compiled code.
+//! Metrics of the cache of compiled code.
 //!
-//! Never here: what is counted.
+//! Out of scope: counting.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use mimir_mcp::FigureKind::{Counter, Gauge};
 use mimir_mcp::{Figure, Figures};
 use mimir_wasm::{CacheState, WasmHost};
 
-/// The figures of this host's cache, whenever they are asked for.
+/// Returns the current metrics of this host's cache.
 pub fn figures(host: &Arc<WasmHost>) -> Figures {
     let host = Arc::clone(host);
     Arc::new(move || of(&host))
@@ -19,7 +19,7 @@ fn of(host: &WasmHost) -> Vec<Figure> {
     let value = |count: u64| count as f64;
     let looks = Figure {
         name: "mimir_code_cache_lookups_total",
-        help: "Looks for compiled code in the cache, by what came of them: mapped and read were hits.",
+        help: "Lookups of compiled code in the cache, by result: mapped and read are hits.",
         kind: Counter,
         values: vec![
             (Some(("result", "mapped")), value(counts.mapped)),
@@ -33,22 +33,22 @@ fn of(host: &WasmHost) -> Vec<Figure> {
             "mimir_code_cache_loaded_bytes_total",
             Counter,
             value(counts.bytes),
-            "Bytes of compiled code that were taken from the cache.",
+            "Bytes of compiled code loaded from the cache.",
         ),
         Figure::one(
             "mimir_compilations_total",
             Counter,
             value(counts.compiled),
-            "Components that were compiled.",
+            "Components compiled.",
         ),
         Figure::one(
             "mimir_compile_seconds_total",
             Counter,
             counts.compiling.as_secs_f64(),
-            "Time that components took to be compiled.",
+            "Time spent compiling components.",
         ),
     ];
-    // A cache that is off or cannot be used has no size.
+    // A cache that is off or unusable has no size.
     let size = match host.cache_state() {
         CacheState::Good { entries, bytes } => Some((entries, bytes)),
         CacheState::Absent => Some((0, 0)),
@@ -59,13 +59,13 @@ fn of(host: &WasmHost) -> Vec<Figure> {
             "mimir_cache_entries",
             Gauge,
             value(entries),
-            "Entries of the cache folder: compiled code and what was learnt about components.",
+            "Entries in the cache folder: compiled code and component metadata.",
         ));
         figures.push(Figure::one(
             "mimir_cache_bytes",
             Gauge,
             value(bytes),
-            "Bytes of the cache folder.",
+            "Size of the cache folder in bytes.",
         ));
     }
     figures

@@ -1,7 +1,7 @@
-//! Connections over HTTP, each with bounds: of how many there are, and of how long a request may take to arrive. Who has
-//! no token can do no more than connect, and so is not to hold a place for long.
+//! HTTP connections with limits on their number and on the time in which a request must arrive. A client without a
+//! token can only connect, so it must not occupy a connection for long.
 //!
-//! Never here: what is answered, and to whom.
+//! Out of scope: requests and authorization.
 
 use std::future::Future;
 use std::io;
@@ -21,28 +21,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Sleep, sleep};
 
-/// What connections may take.
+/// Limits of connections.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// How many there are; more wait until one ends.
+    /// Most open connections; more wait until one closes.
     connections: u32,
-    /// How long the head of a request may take, from when the one before was answered.
+    /// Time for the head of a request, counted from the previous response.
     head: Duration,
-    /// How long all of a request's body may take.
+    /// Time for the complete body of a request.
     body: Duration,
 }
 
-/// Twice as many as sessions, and half of the descriptors that a process usually has.
+/// Twice the number of sessions, and half of the usual file descriptor limit of a process.
 const BOUNDS: Bounds = Bounds {
     connections: 512,
     head: Duration::from_secs(30),
     body: Duration::from_secs(60),
 };
 
-/// How long nothing is accepted after that failed, as it does when there are no descriptors left.
+/// Pause after a failed accept, which happens when file descriptors run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers what comes until `stopped`; then connections end when their requests are answered.
+/// Serves requests until `stopped`; then each connection closes after its current request.
 pub async fn listen(listener: TcpListener, router: Router, stopped: impl Future<Output = ()>) {
     within(BOUNDS, listener, router, stopped).await;
 }
@@ -75,7 +75,7 @@ async fn within(
     }
     drop(listener);
     let _ = ending.send(true);
-    // Those that have a place are under way.
+    // Connections that have been accepted.
     let _ = places.acquire_many(bounds.connections).await;
 }
 
@@ -85,7 +85,7 @@ async fn connection(
     router: Router,
     mut ends: watch::Receiver<bool>,
 ) {
-    // An answer is several small writes, which would otherwise wait for each other's acknowledgement: 40 ms a call.
+    // A response is several small writes, which Nagle's algorithm would delay by 40 ms a call.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router.into_service::<Timely>());
     let answer = service_fn(move |request: Request<Incoming>| {
@@ -112,7 +112,7 @@ async fn ended(ends: &mut watch::Receiver<bool>) {
     let _ = ends.wait_for(|ends| *ends).await;
 }
 
-/// A body that has come in time, or is an error.
+/// A body that must arrive in time, or fails.
 struct Timely {
     body: Incoming,
     until: Pin<Box<Sleep>>,
@@ -140,7 +140,7 @@ impl Body for Timely {
         }
         match self.until.as_mut().poll(context) {
             Poll::Ready(()) => {
-                let late = io::Error::new(io::ErrorKind::TimedOut, "the body did not come in time");
+                let late = io::Error::new(io::ErrorKind::TimedOut, "the request body did not arrive in time");
                 Poll::Ready(Some(Err(late.into())))
             }
             Poll::Pending => Poll::Pending,
@@ -169,7 +169,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    /// A server that says what it was told, and the end of it.
+    /// A server that returns the request body, and a handle to stop it.
     async fn serving() -> (SocketAddr, JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
         let bounds = Bounds {
             connections: 2,
@@ -186,13 +186,13 @@ mod tests {
         (address, tokio::spawn(serving), stop)
     }
 
-    /// What comes of these bytes until the connection ends.
+    /// Sends these bytes and reads until the connection closes.
     async fn told(address: SocketAddr, words: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(words.as_bytes()).await.unwrap();
         let mut said = Vec::new();
         let read = timeout(SOON, stream.read_to_end(&mut said)).await;
-        // One that is reset has ended, too.
+        // A reset also counts as closed.
         let _ = read.expect("it holds on");
         String::from_utf8_lossy(&said).into_owned()
     }
@@ -208,7 +208,7 @@ mod tests {
             said.starts_with("HTTP/1.1 200") && said.ends_with("hello"),
             "{said}"
         );
-        // Twice as many as there are places for, none of which ever becomes a request.
+        // Twice as many connections as allowed, none of which completes a request.
         let begun = "POST / HTTP/1.1\r\nhost: x";
         let late = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhel";
         let slow = [begun, "", late, begun].map(|words| tokio::spawn(told(address, words)));

@@ -1,5 +1,5 @@
-//! The process's own stdin and stdout, taken for a protocol. From then on nothing else reads from the one or writes to
-//! the other, whatever a library, a child process or a panic does: what is printed goes to stderr.
+//! The process's own stdin and stdout, reserved for a protocol. Afterwards libraries, child processes and panics
+//! cannot read from or write to them: printed output goes to stderr.
 
 use std::io;
 
@@ -11,18 +11,18 @@ mod sys;
 
 pub use sys::Line;
 
-/// What a protocol is spoken on.
+/// Streams of the protocol.
 pub struct Streams {
-    /// What the client says.
+    /// Input from the client.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
-    /// What the client hears.
+    /// Output to the client.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Whether the client is still there.
+    /// Completes when the client is gone.
     pub line: Line,
 }
 
 impl Streams {
-    /// Takes them. To be called once, before anything is printed.
+    /// Takes the streams. Call it once, before anything is printed.
     pub fn take() -> io::Result<Self> {
         sys::take()
     }

@@ -1,38 +1,38 @@
-//! The word that clients of a server over HTTP have to know.
+//! The bearer token for clients of an HTTP server.
 
 use std::path::PathBuf;
 
 use mimir_core::files::{self, Links};
 use mimir_core::{Code, ToolError};
 
-use crate::places::Places;
-use crate::private::{self, Readers};
+use mimir::places::Places;
+use mimir::private::{self, Readers};
 
 /// The token of this user's servers.
 pub struct Token {
-    /// The word itself.
+    /// The token itself.
     pub word: String,
-    /// Where it is kept.
+    /// File that it is stored in.
     pub file: PathBuf,
-    /// Whether it has just been made.
+    /// True if it was just created.
     pub is_new: bool,
 }
 
-/// The file's name, beside the user's settings.
+/// File name, in the user's config folder.
 const FILE: &str = "serve.token";
 
-/// Fewer letters can be guessed. A token of mimir's own has 32; a person may write another.
+/// Minimum length: a shorter token could be guessed. Generated tokens have 32 characters; a person may write another.
 const SHORTEST: usize = 16;
 
-/// No token is as long as this.
+/// Maximum size of the token file.
 const LONGEST: u64 = 4096;
 
-/// The token of this user's servers; a new one if there is none.
+/// Reads the token of this user's servers, or creates one.
 pub fn token(places: &Places) -> Result<Token, ToolError> {
     let unavailable = |why: String| ToolError::new(Code::Unavailable, why);
     let Some(folder) = &places.config else {
         return Err(unavailable(
-            "there is no folder for your own settings, where the token is kept; set MIMIR_CONFIG_DIR".to_owned(),
+            "cannot store the token: there is no user config folder; set MIMIR_CONFIG_DIR".to_owned(),
         ));
     };
     let file = folder.join(FILE);
@@ -42,7 +42,7 @@ pub fn token(places: &Places) -> Result<Token, ToolError> {
             let word = text.trim().to_owned();
             if word.len() < SHORTEST || !word.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(unavailable(format!(
-                    "{shown} has no token: {SHORTEST} letters or more, without spaces; remove it for a new one"
+                    "{shown} has no valid token: expected at least {SHORTEST} characters without spaces; remove the file to create a new one"
                 )));
             }
             Ok(Token {
@@ -53,17 +53,17 @@ pub fn token(places: &Places) -> Result<Token, ToolError> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let word = mimir_mcp::token()
-                .ok_or_else(|| unavailable("this system has no randomness to give".to_owned()))?;
+                .ok_or_else(|| unavailable("cannot get random bytes from the system".to_owned()))?;
             let kept = private::private_folder(folder).and_then(|()| {
                 private::replace(&file, format!("{word}\n").as_bytes(), Readers::Owner)
             });
-            kept.map_err(|error| unavailable(format!("{shown} cannot be written: {error}")))?;
+            kept.map_err(|error| unavailable(format!("cannot write {shown}: {error}")))?;
             Ok(Token {
                 word,
                 file,
                 is_new: true,
             })
         }
-        Err(error) => Err(unavailable(format!("{shown} cannot be read: {error}"))),
+        Err(error) => Err(unavailable(format!("cannot read {shown}: {error}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Who answers when the rules ask for a person: the person at the terminal, or a flag.
+//! Approval questions on the command line: answered by the person at the terminal, or by a flag.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use super::edit::Edited;
 use super::waiting::{Line, Wanted, Watch};
 use super::{edit, has_person, height, width};
 
-/// What the person has started, which says how they allow more.
+/// The running command, which decides the hint about allowing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// One call.
+    /// One tool call.
     Call,
-    /// A task with many.
+    /// A task with many calls.
     Run,
-    /// A talk.
+    /// A chat.
     Chat,
 }
 
 impl Started {
-    /// How the person allows what nobody was asked about.
+    /// Tells how to allow a call when no person could be asked.
     fn way_out(self) -> &'static str {
         match self {
-            Self::Call => "`--approve always` allows this one call",
+            Self::Call => "use `--approve always` to allow this call",
             Self::Run => {
-                "`mimir run --approve always` allows all that this task asks for and no rule denies"
+                "use `mimir run --approve always` to allow everything in this task that no rule denies"
             }
-            Self::Chat => "`mimir chat` on a terminal asks you",
+            Self::Chat => "run `mimir chat` on a terminal to be asked",
         }
     }
 }
 
-/// The approver that `--approve` asks for.
+/// Returns the approver for `--approve`.
 pub fn approver(approve: Approve, started: Started) -> Arc<dyn Approver> {
     let nobody = |because| Arc::new(Nobody { because, started });
     match approve {
         Approve::Always => Arc::new(Always),
-        Approve::Never => nobody("With `--approve never` the answer is no"),
+        Approve::Never => nobody("`--approve never` refuses every question"),
         Approve::Ask if has_person() => Arc::new(Terminal(Mutex::new(()))),
         Approve::Ask => nobody("There is no terminal to ask on"),
     }
 }
 
-/// A person has said yes on the command line, before there was a question.
+/// Approves everything: the person said yes on the command line.
 struct Always;
 
 impl Approver for Always {
@@ -59,12 +59,12 @@ impl Approver for Always {
     }
 }
 
-/// There is nobody to ask here; but there is a terminal somewhere.
+/// Cannot ask here; a person may repeat the call on a terminal.
 pub fn elsewhere() -> Arc<dyn Approver> {
     Arc::new(Elsewhere)
 }
 
-/// The client of a server cannot ask its person.
+/// The client of an MCP server that cannot ask its user.
 struct Elsewhere;
 
 impl Approver for Elsewhere {
@@ -72,17 +72,17 @@ impl Approver for Elsewhere {
         let tool = &card.tool;
         let way_out = match card.always {
             Some(_) => format!(
-                "This MCP client cannot ask you. `mimir call {tool}` with the same arguments asks on a terminal, and `always` there counts here, too"
+                "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal; an `always` there applies here, too"
             ),
             None => format!(
-                "This MCP client cannot ask you. `mimir call {tool}` with the same arguments asks on a terminal, for that one call"
+                "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal to approve that one call"
             ),
         };
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
     }
 }
 
-/// There is nobody to ask.
+/// Refuses, because nobody can be asked.
 struct Nobody {
     because: &'static str,
     started: Started,
@@ -93,13 +93,13 @@ impl Approver for Nobody {
         let because = self.because;
         let way_out = match card.changes.is_empty() {
             true => format!("{because}; {}", self.started.way_out()),
-            false => format!("{because}, and what has changed has to be seen"),
+            false => format!("{because}, and a person has to see what has changed"),
         };
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
     }
 }
 
-/// The person at the terminal; asked one thing at a time.
+/// Asks the person at the terminal, one question at a time.
 struct Terminal(Mutex<()>);
 
 impl Approver for Terminal {
@@ -107,13 +107,13 @@ impl Approver for Terminal {
         Box::pin(async move {
             let _turn = self.0.lock().await;
             let drawn = card::draw(card, width());
-            // A thread waits for the line, so that Ctrl-C is heard meanwhile.
+            // Reads the line on a thread, so that Ctrl-C is handled while it waits.
             let arguments = card.arguments.clone();
             let offers = Offers {
                 lasting: card.always.is_some(),
                 edit: card.editable,
             };
-            // Gone with this future: then nobody wants the answer.
+            // Dropped with this future, which tells the thread that the answer is no longer wanted.
             let wanted = Wanted::default();
             let watch = wanted.watch();
             let asked = move || {
@@ -124,7 +124,7 @@ impl Approver for Terminal {
             match answer.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => Answer::Nobody {
-                    way_out: format!("The terminal cannot be read: {error}."),
+                    way_out: format!("Cannot read from the terminal: {error}."),
                 },
                 Err(_) => Answer::No,
             }
@@ -132,29 +132,28 @@ impl Approver for Terminal {
     }
 }
 
-/// Whether a question waits for its answer at the end of the last line. There is one terminal.
+/// True while a question waits for its answer at the end of the last line. There is one terminal.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether a question stands on the terminal that nobody answers any more, because its time ran out. What is
-/// printed next begins on a line of its own.
+/// True if a question that timed out is still on the terminal. The next output then begins on a new line.
 pub fn left_open() -> bool {
     OPEN.swap(false, Ordering::Relaxed)
 }
 
-/// Rows that stay free for the question and the rest of the card.
+/// Rows reserved for the question and the rest of the card.
 const ROWS_BESIDE: usize = 16;
 
-/// The answers that a card takes beside yes and no.
+/// Answers that a card accepts, in addition to yes and no.
 #[derive(Clone, Copy)]
 struct Offers {
-    /// For more than this call.
+    /// Answers for more than this call.
     lasting: bool,
-    /// With other arguments.
+    /// Editing the arguments.
     edit: bool,
 }
 
 impl Offers {
-    /// The question.
+    /// Text of the question.
     fn question(self) -> String {
         let more = match self.lasting {
             true => " this [s]ession, [a]lways,",
@@ -167,7 +166,7 @@ impl Offers {
         format!("[y]es once,{more}{edit} [n]o")
     }
 
-    /// What is said of an answer that is none of these.
+    /// Reply to an invalid answer.
     fn reminder(self) -> String {
         let more = if self.lasting { " s, a," } else { "" };
         let edit = if self.edit { " e" } else { "" };
@@ -175,7 +174,7 @@ impl Offers {
         let letters = letters.trim_end_matches(',');
         match self.lasting {
             true => format!("Please answer {letters} or n."),
-            false => format!("Please answer {letters} or n: each such call is asked about."),
+            false => format!("Please answer {letters} or n. Calls like this one are asked about every time."),
         }
     }
 }
@@ -188,7 +187,7 @@ fn converse(
     height: usize,
     watch: &Watch,
 ) -> io::Result<Answer> {
-    // Not locked: whoever cancels the call while it waits here must be able to say so.
+    // stderr is not locked while waiting, so that cancelling the call can print a message.
     let mut to = anstream::stderr();
     let most = height.saturating_sub(ROWS_BESIDE).max(4);
     let cut = drawn.arguments.len() > most;
@@ -201,7 +200,7 @@ fn converse(
         OPEN.store(true, Ordering::Relaxed);
         let line = watch.line();
         if matches!(line, Ok(Line::Unwanted)) {
-            // The question still stands there.
+            // The question is still on the terminal.
             return Ok(Answer::No);
         }
         OPEN.store(false, Ordering::Relaxed);
@@ -224,7 +223,7 @@ fn converse(
                 match edited? {
                     Edited::Other(edited) => return Ok(Answer::Edit(edited)),
                     Edited::Same | Edited::Unwanted => {
-                        writeln!(to, "The arguments are as they were.")?;
+                        writeln!(to, "The arguments are unchanged.")?;
                     }
                 }
             }
@@ -250,7 +249,7 @@ fn show(to: &mut dyn Write, drawn: &Drawn, most: usize) -> io::Result<()> {
     to.flush()
 }
 
-/// What was typed or pasted before the question came up is no answer to it.
+/// Discards input that was typed or pasted before the question came up.
 #[cfg(unix)]
 fn forget_typed_ahead() {
     let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
@@ -282,13 +281,13 @@ mod tests {
                 false,
                 true,
                 "[y]es once, [e]dit, [n]o",
-                "Please answer y, e or n: each such call is asked about.",
+                "Please answer y, e or n. Calls like this one are asked about every time.",
             ),
             (
                 false,
                 false,
                 "[y]es once, [n]o",
-                "Please answer y or n: each such call is asked about.",
+                "Please answer y or n. Calls like this one are asked about every time.",
             ),
         ] {
             let offers = Offers { lasting, edit };

@@ -1,29 +1,29 @@
 //! An approval card as lines for a terminal.
 //!
-//! A tool's author chooses much of what stands on a card and must not be able to draw a prompt of
-//! their own. So every line of it begins with a gutter, and is broken before the terminal would break it.
+//! A tool's author controls much of a card's text and must not be able to fake a prompt. So every such line begins
+//! with a gutter, and is broken before the terminal would break it.
 
 use mimir_core::{Card, Risk, Source};
 
 use crate::output::{BAD, FAINT, STRONG, WARN, styled, wrapped};
 
-/// What stands before every line that a tool had a hand in.
+/// Prefix of every line with text from a tool.
 const GUTTER: &str = "  │ ";
 
-/// Narrower lines help nobody; the terminal breaks them as it likes.
+/// Minimum width; on a narrower terminal the terminal itself breaks the lines.
 const NARROWEST: usize = 20;
 
-/// A card, drawn.
+/// A rendered card.
 pub struct Drawn {
-    /// What is asked about, and by whom.
+    /// The tool, its source and its callers.
     pub head: Vec<String>,
     /// The exact arguments.
     pub arguments: Vec<String>,
-    /// What may happen, and why a person is asked.
+    /// Effects of the call, and the reasons for asking.
     pub tail: Vec<String>,
 }
 
-/// Draws a card for a terminal of `width` columns.
+/// Renders a card for a terminal of `width` columns.
 pub fn draw(card: &Card, width: usize) -> Drawn {
     let mut head = vec![
         String::new(),
@@ -71,7 +71,7 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
     }
 }
 
-/// Text behind the gutter, broken to the width.
+/// Puts the gutter before a text, broken to the width.
 fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
     let gutter = styled(FAINT, GUTTER.trim_end());
     let room = width

@@ -1,4 +1,4 @@
-//! Shows that something is being compiled, once it takes long enough to wonder.
+//! Shows a progress line while a component is compiled, once that takes noticeably long.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use mimir_wasm::CompileEvent;
 
 use crate::output::progress::ProgressLine;
 
-/// Handles what is compiled. On a terminal it shows a line while it lasts; elsewhere it is silent.
+/// Handler of compile events. On a terminal it shows a progress line; elsewhere it prints nothing.
 pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
     if !std::io::stderr().is_terminal() {
         return None;

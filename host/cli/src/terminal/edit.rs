@@ -1,5 +1,5 @@
-//! A person writes other arguments for a call: in their editor, or on the terminal. It ends with the question: what is
-//! typed after that is for others.
+//! Editing the arguments of a call, in the person's editor or on the terminal. Editing ends with the question, so that
+//! later input goes elsewhere.
 
 use std::io::{self, Write};
 use std::process::{Child, Command};
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use super::waiting::{Line, Watch};
 
-/// What came of it.
+/// Result of editing.
 #[derive(Debug, PartialEq)]
 pub(super) enum Edited {
-    /// The arguments that the person wants.
+    /// The new arguments.
     Other(Value),
-    /// They left it at that.
+    /// Left unchanged.
     Same,
-    /// Nobody wants to know any more.
+    /// The question was cancelled or timed out.
     Unwanted,
 }
 
-/// Has the person write other arguments than these.
+/// Lets the person edit the arguments.
 pub(super) fn arguments(to: &mut dyn Write, now: &str, watch: &Watch) -> io::Result<Edited> {
     let mut text = now.to_owned();
     loop {
@@ -37,10 +37,10 @@ pub(super) fn arguments(to: &mut dyn Write, now: &str, watch: &Watch) -> io::Res
         }
         match serde_json::from_str::<Value>(&text) {
             Ok(value) if value.is_object() => return Ok(Edited::Other(value)),
-            Ok(_) => writeln!(to, "The arguments have to be a JSON object.")?,
-            Err(error) => writeln!(to, "That is no JSON: {error}.")?,
+            Ok(_) => writeln!(to, "The arguments must be a JSON object.")?,
+            Err(error) => writeln!(to, "Not valid JSON: {error}.")?,
         }
-        write!(to, "[e]dit again, or leave it [n] > ")?;
+        write!(to, "[e]dit again, or leave unchanged [n] > ")?;
         to.flush()?;
         let line = match watch.line()? {
             Line::Typed(line) => line,
@@ -53,19 +53,19 @@ pub(super) fn arguments(to: &mut dyn Write, now: &str, watch: &Watch) -> io::Res
     }
 }
 
-/// The person's editor, as every terminal program finds it.
+/// The person's editor, from `VISUAL` or `EDITOR`.
 fn editor() -> Option<String> {
     let named = |name| std::env::var(name).ok();
     let editor = named("VISUAL").or_else(|| named("EDITOR"))?;
     (!editor.trim().is_empty()).then_some(editor)
 }
 
-/// How often an editor is looked at. Nobody notices so long a wait, and it costs nothing.
+/// Poll interval for the editor: too short to notice, and cheap.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// What the editor leaves; nothing if nobody wants it any more.
+/// Returns the text that the editor saved; `None` if the answer is no longer wanted.
 fn edited(editor: &str, text: &str, watch: &Watch) -> io::Result<Option<String>> {
-    // The name ends in .json so that the editor helps; only this person can read it.
+    // The suffix `.json` turns on syntax support in editors; only this user can read the file.
     let mut file = tempfile::Builder::new()
         .prefix("mimir-")
         .suffix(".json")
@@ -76,7 +76,7 @@ fn edited(editor: &str, text: &str, watch: &Watch) -> io::Result<Option<String>>
     let Some(_lent) = watch.lend() else {
         return Ok(None);
     };
-    // `EDITOR` may hold arguments, as in `code --wait`.
+    // `EDITOR` may contain arguments, as in `code --wait`.
     let mut words = editor.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
     let before = Before::now();
@@ -98,11 +98,11 @@ fn edited(editor: &str, text: &str, watch: &Watch) -> io::Result<Option<String>>
     std::fs::read_to_string(&path).map(Some)
 }
 
-/// How long an editor may take to leave the terminal in order.
+/// Time for an editor to restore the terminal before it is killed.
 #[cfg(unix)]
 const LAST: Duration = Duration::from_millis(500);
 
-/// Ends an editor, and what it has started. Says whether it ended by itself once it was asked to.
+/// Stops an editor and its child processes. Returns true if it exited by itself after the request.
 #[cfg(unix)]
 fn end(child: &mut Child) -> bool {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -122,7 +122,7 @@ fn end(child: &mut Child) -> bool {
     let start = std::time::Instant::now();
     let mut by_itself = false;
     loop {
-        // It is there until it was waited for.
+        // The process exists until it is waited for.
         by_itself |= matches!(child.try_wait(), Ok(Some(_)));
         if !all.iter().any(|pid| test_kill_process(*pid).is_ok()) {
             return by_itself;
@@ -144,7 +144,7 @@ fn end(child: &mut Child) -> bool {
     false
 }
 
-/// The processes that this one has started, where the system tells.
+/// Child processes of this process, if the system reports them.
 #[cfg(unix)]
 fn children(id: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task"));
@@ -157,7 +157,7 @@ fn children(id: u32) -> Vec<u32> {
         .collect()
 }
 
-/// How the terminal was before the editor had it.
+/// Terminal mode before the editor started.
 struct Before {
     #[cfg(unix)]
     modes: Option<rustix::termios::Termios>,
@@ -171,7 +171,7 @@ impl Before {
         }
     }
 
-    /// Makes it so again. An editor that did not end by itself has not left its own screen either.
+    /// Restores the mode. An editor that was killed has not left the alternate screen either.
     fn restore(&self, by_itself: bool) {
         #[cfg(unix)]
         if let Some(modes) = &self.modes {
@@ -180,16 +180,16 @@ impl Before {
         }
         if !by_itself {
             let mut to = anstream::stderr();
-            // The usual screen, a cursor, and text without colours.
+            // Leaves the alternate screen, shows the cursor, resets colours.
             let _ = to.write_all(b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[0m");
             let _ = to.flush();
         }
     }
 }
 
-/// What is typed up to an empty line; nothing if nobody wants it any more.
+/// Reads typed text up to an empty line; `None` if the answer is no longer wanted.
 fn typed(to: &mut dyn Write, watch: &Watch) -> io::Result<Option<String>> {
-    writeln!(to, "Type the arguments as JSON; an empty line ends them.")?;
+    writeln!(to, "Type the arguments as JSON, then an empty line.")?;
     to.flush()?;
     let mut text = String::new();
     loop {

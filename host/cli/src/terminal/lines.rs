@@ -1,4 +1,4 @@
-//! Lines on stderr that nobody has to wait for: a reader who does not read stops no call.
+//! Non-blocking lines on stderr: a slow reader does not delay a call.
 
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::output::note;
 
-/// How many lines wait for a slow reader before more are dropped: as many as one call may log.
+/// Queue length for a slow reader, after which lines are dropped: as many lines as one call may log.
 const WAITING: usize = 1_000;
 
-/// How long the end of a call waits for its last lines to be read.
+/// Time to wait for the last lines at the end of a call.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Prints lines in their order, from a thread that begins with the first.
+/// Prints lines in order, from a thread that starts with the first line.
 #[derive(Default)]
 pub struct Lines(Mutex<State>);
 
@@ -28,7 +28,7 @@ struct Printer {
 }
 
 impl Lines {
-    /// Lets `print` write a line when its turn comes. If too many wait already, it is dropped.
+    /// Queues `print` for writing a line. It is dropped if the queue is full.
     pub fn push(&self, print: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let printer = state.printer.get_or_insert_with(Printer::start);
@@ -38,21 +38,21 @@ impl Lines {
         }
     }
 
-    /// Waits a moment until the lines are written.
+    /// Waits briefly until the lines are written.
     pub fn finish(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Printer { lines, done }) = state.printer.take() else {
             return;
         };
         drop(lines);
-        // It ends when it has written everything; one that waits for a reader is left behind.
+        // The thread ends once all is written; if it is blocked by a reader, it is abandoned.
         let read = !matches!(
             done.recv_timeout(LAST),
             Err(mpsc::RecvTimeoutError::Timeout)
         );
         if read && state.dropped > 0 {
             note(format_args!(
-                "({} lines were dropped: nobody read them)",
+                "({} lines were dropped because stderr was not read)",
                 state.dropped
             ));
         }

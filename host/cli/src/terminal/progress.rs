@@ -1,4 +1,4 @@
-//! Shows that something is downloaded: a line that moves on a terminal, one plain line elsewhere.
+//! Progress of a download: a moving line on a terminal, a single plain line elsewhere.
 
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::output::note;
 use crate::output::progress::ProgressLine;
 
-/// The line. Dropping it removes it.
+/// A progress line, removed when dropped.
 pub struct Progress {
     line: Option<ProgressLine>,
     message: String,
@@ -14,7 +14,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins; `doing` says what is done, without an end.
+    /// Starts the line; `doing` describes the work, without a full stop.
     pub fn begin(doing: &str) -> Self {
         let doing = mimir_core::text::visible(doing);
         if !std::io::stderr().is_terminal() {
@@ -26,9 +26,10 @@ impl Progress {
             steps: AtomicU64::new(0),
         }
     }
+}
 
-    /// Advances the progress by one step.
-    pub fn step(&self) {
+impl mimir::interface::Progress for Progress {
+    fn step(&self) {
         let done = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(line) = &self.line {
             line.progress(done, None, Some(self.message.clone()));

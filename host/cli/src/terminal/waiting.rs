@@ -1,5 +1,5 @@
-//! Waiting for a line that may not be wanted any more: a question whose call was stopped, or whose time ran out, takes
-//! no line that is typed for what comes after it.
+//! Waits for a line that may be cancelled: a question whose call was stopped or timed out must not consume a line that
+//! is typed for a later prompt.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use super::read_line;
 
-/// Held by whoever wants the answer; once it is gone, nobody does.
+/// Held by the asker; dropping it cancels the wait.
 #[derive(Debug, Default)]
 pub(super) struct Wanted(Arc<State>);
 
-/// Says whether the answer is still wanted.
+/// Tells whether the answer is still wanted.
 #[derive(Debug, Clone)]
 pub(super) struct Watch(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     over: AtomicBool,
-    /// Whether a program of the person's has the terminal.
+    /// True while another program, such as an editor, uses the terminal.
     lent: Mutex<bool>,
     back: Condvar,
 }
@@ -30,10 +30,10 @@ impl State {
     }
 }
 
-/// How long a lent terminal is waited for: longer than it takes to end the program that has it.
+/// Longest wait for a lent terminal: longer than it takes to end the program that uses it.
 const COMES_BACK: Duration = Duration::from_secs(2);
 
-/// The terminal while another program has it.
+/// The terminal while another program uses it.
 #[derive(Debug)]
 pub(super) struct Lent<'a>(&'a State);
 
@@ -45,7 +45,7 @@ impl Drop for Lent<'_> {
 }
 
 impl Wanted {
-    /// What is told when this is gone.
+    /// Notified when this is dropped.
     pub(super) fn watch(&self) -> Watch {
         Watch(Arc::clone(&self.0))
     }
@@ -54,7 +54,7 @@ impl Wanted {
 impl Drop for Wanted {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Release);
-        // Whoever comes next finds the terminal as it was.
+        // Restores the terminal for the next reader.
         let lent = self.0.lent();
         let _ = self
             .0
@@ -63,19 +63,19 @@ impl Drop for Wanted {
     }
 }
 
-/// What came of waiting.
+/// Result of waiting.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// A line, with its end.
+    /// A line, with its line end.
     Typed(String),
     /// The terminal has closed.
     Closed,
-    /// Nobody wants it any more; none was taken.
+    /// Cancelled; no line was consumed.
     Unwanted,
 }
 
 impl Watch {
-    /// Whether nobody wants an answer any more.
+    /// Returns true if the answer is no longer wanted.
     pub(super) fn is_over(&self) -> bool {
         self.0.over.load(Ordering::Acquire)
     }
@@ -90,7 +90,8 @@ impl Watch {
         Some(Lent(&self.0))
     }
 
-    /// The next line, as long as it is wanted. A terminal hands out one line at a time, so none is taken with it.
+    /// Reads the next line, as long as it is wanted. A terminal returns one line at a time, so a cancelled wait
+    /// consumes none.
     pub(super) fn line(&self) -> io::Result<Line> {
         while !ready()? {
             if self.is_over() {
@@ -104,11 +105,11 @@ impl Watch {
     }
 }
 
-/// Waits a moment. Says whether there is a line, or will be none.
+/// Waits briefly. Returns true if a line is available, or input has ended.
 #[cfg(unix)]
 fn ready() -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    // Nobody notices so long a wait, and it costs nothing.
+    // Too short to notice, and cheap.
     const MOMENT: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 50_000_000,
@@ -117,13 +118,13 @@ fn ready() -> io::Result<bool> {
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
     match poll(&mut fds, Some(&MOMENT)) {
         Ok(ready) => Ok(ready > 0),
-        // A signal: Ctrl-C, or a window of another size.
+        // Interrupted by a signal, such as Ctrl-C or a window resize.
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// There is no way to wait for a moment only: the line is waited for.
+/// Without polling on this platform, the read itself blocks.
 #[cfg(not(unix))]
 fn ready() -> io::Result<bool> {
     Ok(true)

@@ -1,4 +1,4 @@
-//! Shows what a tool says while it runs: its log lines, and its progress once it takes a while.
+//! Shows the output of a running tool: its log lines, and its progress once it takes a while.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::output::{BAD, FAINT, WARN, note, styled};
 
 use super::lines::Lines;
 
-/// Watches one call.
+/// Watches a call.
 pub struct Watcher {
     tool: String,
     progress: Mutex<Option<ProgressLine>>,
@@ -18,7 +18,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// A watcher of a call of `tool`. On a terminal a call that takes a while has a line with the time.
+    /// Creates a watcher of a call of `tool`. On a terminal, a long call has a line with the elapsed time.
     pub fn new(tool: &str) -> Self {
         let tool = visible(tool);
         Self {
@@ -49,7 +49,7 @@ impl Observer for Watcher {
 
     fn log(&self, line: LogLine) {
         let style = match line.level {
-            // For the tool's author, who asks for it.
+            // Debug output for the tool's author, on request.
             LogLevel::Debug => {
                 tracing::debug!(tool = self.tool, "{}", line.text);
                 return;

@@ -1,4 +1,4 @@
-//! What could be saved: descriptions that cost most, tools that say much the same, tools that nobody calls.
+//! Possible token savings: costly descriptions, near duplicates, unused tools.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use super::search::words_of;
 use super::usage::Usage;
 use super::{Costs, listed};
 
-/// What could be saved.
+/// Suggested savings.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Advice<'a> {
-    /// What the tools cost now.
+    /// Current token cost of the tools.
     pub total_tokens: u64,
-    /// The costliest descriptions.
+    /// The longest descriptions.
     pub descriptions: Vec<Wordy<'a>>,
-    /// Pairs of tools that say much the same.
+    /// Pairs of tools with nearly the same description.
     pub duplicates: Vec<Alike<'a>>,
-    /// Tools that were not called since the record begins.
+    /// Tools without a call in the audit log.
     pub unused: Vec<Unused<'a>>,
-    /// When the record begins; empty if nothing was called yet.
+    /// Start of the audit log; empty if no tool was called yet.
     pub since: String,
-    /// Calls on record.
+    /// Number of recorded calls.
     pub calls: u64,
 }
 
-/// A description that costs much.
+/// A costly description.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wordy<'a> {
@@ -38,42 +38,42 @@ pub struct Wordy<'a> {
     pub name: &'a ToolName,
     /// Tokens of its description.
     pub description_tokens: u32,
-    /// Tokens of all of it.
+    /// Tokens of its whole definition.
     pub tokens: u32,
 }
 
-/// Two tools that say much the same.
+/// Two tools with nearly the same description.
 #[derive(Serialize)]
 pub struct Alike<'a> {
-    /// The tool that costs more.
+    /// The more expensive tool.
     pub name: &'a ToolName,
     /// The other one.
     pub other: &'a ToolName,
-    /// What the first one costs.
+    /// Cost of the first tool.
     pub tokens: u32,
 }
 
-/// A tool that nobody calls.
+/// A tool that was never called.
 #[derive(Serialize)]
 pub struct Unused<'a> {
     /// The tool.
     pub name: &'a ToolName,
-    /// What it costs.
+    /// Token cost.
     pub tokens: u32,
 }
 
-/// Descriptions that are named, and what one has to cost for that: a sentence or two are worth what they cost.
+/// Most descriptions listed, and the minimum cost to be listed: a sentence or two are fine.
 const WORDY_MOST: usize = 5;
 const WORDY_LEAST: u32 = 60;
 
-/// Of a hundred words that two descriptions have, so many are in both where they say much the same.
+/// Percentage of common words from which two descriptions count as near duplicates.
 const ALIKE: usize = 80;
 
-/// With fewer words, two descriptions are alike by chance.
+/// With fewer words, descriptions are similar by chance.
 const WORDS_LEAST: usize = 4;
 
 impl<'a> Advice<'a> {
-    /// Looks at the tools that models see, and at what was called.
+    /// Analyses the tools that models see, and the recorded calls.
     pub fn of(world: &'a World, costs: &mut Costs, format: Format, usage: &Usage) -> Self {
         let tools: Vec<(&'a Tool, u32)> = listed(world)
             .map(|tool| (&**tool, costs.of(tool, format).tokens))
@@ -137,7 +137,7 @@ fn alike<'a>(tools: &[(&'a Tool, u32)]) -> Vec<Alike<'a>> {
 
 fn is_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     let (fewer, more) = (one.len().min(other.len()), one.len().max(other.len()));
-    // Sets whose sizes differ that much cannot be alike, and need no look.
+    // Sets whose sizes differ that much cannot be similar, so skip the comparison.
     if fewer < WORDS_LEAST || fewer * 100 < more * ALIKE {
         return false;
     }

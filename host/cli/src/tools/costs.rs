@@ -1,5 +1,5 @@
-//! What a tool costs in a prompt: what its author says, else the tokens of its definition, exactly as a client of a
-//! format is given it. Counts are kept in the user's cache, so that the tokenizer is made only for what is new.
+//! Token cost of a tool: the number that its author declared, or the count for its definition, exactly as clients of a
+//! format receive it. Counts are cached per user, so that the tokenizer is loaded only for new definitions.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,31 +10,31 @@ use serde::Serialize;
 
 use crate::args::Format;
 use crate::output::definitions::definition;
-use crate::places::Places;
-use crate::private::{self, Closed, Readers};
+use mimir::places::Places;
+use mimir::private::{self, Closed, Readers};
 
-/// What a tool costs.
+/// Token cost of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// In tokens.
+    /// Number of tokens.
     #[serde(rename = "tokenCost")]
     pub tokens: u32,
-    /// Whether its author says so, in `tokenCost`.
+    /// True if the author declared it in `tokenCost`.
     #[serde(rename = "tokenCostStated")]
     pub stated: bool,
 }
 
-/// Counts, and the book that they are kept in.
+/// Token counts and their cache file.
 pub struct Costs {
     path: Option<PathBuf>,
     book: Book,
 }
 
-/// The file of the book. Counts of another tokenizer, or of definitions in another form, would be in another file.
+/// Cache file. Another tokenizer or definition format uses another file name.
 const FILE: &str = "tokens-o200k-1.txt";
 
 impl Costs {
-    /// The counts of this user.
+    /// Loads the counts of this user.
     pub fn open(places: &Places) -> Self {
         let path = places.cache.as_ref().map(|cache| cache.join(FILE));
         Self {
@@ -43,7 +43,7 @@ impl Costs {
         }
     }
 
-    /// What the tool costs clients of this format.
+    /// Cost of the tool for clients of this format.
     pub fn of(&mut self, tool: &Tool, format: Format) -> Cost {
         match tool.token_cost {
             Some(tokens) => Cost {
@@ -61,17 +61,17 @@ impl Costs {
         let said = &tool.definition;
         let (name, schema) = (tool.name().as_str(), said.input_schema.as_str());
         let written = || definition(tool, format).to_string();
-        // Of these the definition is made, and of nothing else.
+        // Only definitions in this set are built.
         let parts = |format| Key::of([format, name, said.description.as_str(), schema]);
         match format {
             Format::Openai => self.known(parts("openai"), written),
             Format::Anthropic => self.known(parts("anthropic"), written),
-            // More is in this one: titles, hints, the schema of results.
+            // This format has more content: titles, hints, the output schema.
             Format::Mcp => self.text(&written()),
         }
     }
 
-    /// The tokens of a text.
+    /// Counts the tokens of a text.
     pub fn text(&mut self, text: &str) -> u32 {
         self.known(Key::of(["text", text]), || text.to_owned())
     }
@@ -85,13 +85,13 @@ impl Costs {
         tokens
     }
 
-    /// Writes down what was counted. What cannot be kept is counted again the next time.
+    /// Saves new counts. On failure they are counted again the next time.
     pub fn keep(&self) {
         let (Some(path), Some(text)) = (&self.path, self.book.text()) else {
             return;
         };
         if let Err(error) = write(path, &text) {
-            tracing::debug!(%error, "counts of tokens are not kept");
+            tracing::debug!(%error, "cannot save token counts");
         }
     }
 }
@@ -103,12 +103,12 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     private::replace(path, text.as_bytes(), Readers::Owner)
 }
 
-/// What others could have written is not believed.
+/// Ignores a cache file that other users could have written.
 fn read(path: &Path) -> String {
     match private::read(path, Closed::Writing) {
         Ok(text) => text.unwrap_or_default(),
         Err(error) => {
-            tracing::debug!(%error, "counts of tokens are not read");
+            tracing::debug!(%error, "cannot read token counts");
             String::new()
         }
     }

@@ -8,46 +8,46 @@ use crate::args::Format;
 
 use super::{Cost, Costs};
 
-/// All tools, and what is left out.
+/// All tools, and the skipped files.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct List<'a> {
     /// The tools, by name.
     pub tools: Vec<Row<'a>>,
-    /// What the listed ones cost together; nothing where no cost is shown.
+    /// Total cost of the listed tools; `None` if costs are not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
     /// Files and tools that cannot be used.
     pub quarantined: &'a [Quarantined],
 }
 
-/// One tool.
+/// A tool in the list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row<'a> {
     /// Its name.
     pub name: &'a ToolName,
-    /// Other names for it.
+    /// Its aliases.
     pub aliases: &'a [ToolName],
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
-    /// Whether it can be called.
+    /// True if it can be called.
     pub enabled: bool,
-    /// Whether models see it: enabled, and among the forms of the profile.
+    /// True if models see it: enabled, and part of the profile.
     pub listed: bool,
-    /// What it costs.
+    /// Its token cost.
     #[serde(flatten)]
     pub cost: Option<Cost>,
     group: &'static str,
     risk: &'static str,
-    /// What it says it does.
+    /// Its description.
     pub description: &'a str,
     location: &'a str,
     digest: &'a str,
 }
 
 impl<'a> List<'a> {
-    /// The tools of this world, with their costs where they are wanted.
+    /// Lists the tools of a snapshot, with costs on request.
     pub fn of(world: &'a World, mut costs: Option<&mut Costs>, format: Format) -> Self {
         let tools = world.registry.tools().iter();
         let tools: Vec<Row<'a>> = tools

@@ -1,11 +1,11 @@
-//! The tool that a person means.
+//! Finds a tool by the name that a person typed.
 
 use mimir_core::pipeline::World;
 use mimir_core::{Code, Quarantined, Tool, ToolError};
 
 use crate::exit::{Exit, Failure};
 
-/// The tool of this name or alias.
+/// Finds the tool with this name or alias.
 pub fn tool<'a>(world: &'a World, name: &str) -> Result<&'a Tool, Failure> {
     let found = world.registry.find(name);
     match found {
@@ -20,13 +20,13 @@ pub fn tool<'a>(world: &'a World, name: &str) -> Result<&'a Tool, Failure> {
     }
 }
 
-/// The same, also by the name of its file; of a file that is left out it is said why.
+/// Finds a tool by name, alias or file name; for a skipped file, the error has the reason.
 pub fn named<'a>(world: &'a World, name: &str) -> Result<&'a Tool, Failure> {
     let registry = &world.registry;
     if let Some(tool) = registry.get(name) {
         return Ok(tool);
     }
-    // A file name means its tools.
+    // A file name stands for its tools.
     let of_file: Vec<_> = registry
         .tools()
         .iter()
@@ -57,14 +57,14 @@ pub fn named<'a>(world: &'a World, name: &str) -> Result<&'a Tool, Failure> {
     tool(world, name)
 }
 
-/// Whether a location is the file that a person means.
+/// Returns true if a location is the named file.
 pub fn is_file(location: &str, name: &str) -> bool {
     let file = location.rsplit('/').next().unwrap_or(location);
     location == name || file == name || file.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
 }
 
-/// Whether this is what a person means by `name`. The location of a tool inside a file ends with the
-/// tool's name in brackets.
+/// Returns true if `name` refers to this location. The location of a tool inside a file ends with the tool's name in
+/// brackets.
 pub fn is_named(left_out: &Quarantined, name: &str) -> bool {
     match left_out.location.split_once(" (") {
         Some((file, tool)) => is_file(file, name) || tool.trim_end_matches(')') == name,

@@ -1,4 +1,4 @@
-//! Tools found by words of what they do.
+//! Searches tools by words in their names and descriptions.
 
 use mimir_core::pipeline::World;
 use mimir_core::{Source, Tool, ToolName};
@@ -8,23 +8,23 @@ use crate::args::Format;
 
 use super::{Cost, Costs};
 
-/// A tool that was found.
+/// A search result.
 #[derive(Serialize)]
 pub struct Found<'a> {
     /// Its name.
     pub name: &'a ToolName,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
-    /// Whether it can be called.
+    /// True if it can be called.
     pub enabled: bool,
-    /// What it costs.
+    /// Its token cost.
     #[serde(flatten)]
     pub cost: Cost,
-    /// What it says it does.
+    /// Its description.
     pub description: &'a str,
 }
 
-/// The tools that these words are about, the best first.
+/// Finds tools that match the words, best match first.
 pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found<'a>> {
     let words = words_of(words);
     let mut scored: Vec<(usize, &Tool)> = world
@@ -34,7 +34,7 @@ pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found
         .map(|tool| (score(tool, &words), &**tool))
         .filter(|(score, _)| *score > 0)
         .collect();
-    // Those that are as good stay in the order of their names.
+    // A stable sort, so that equal scores stay in alphabetical order.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     let found = scored.into_iter().map(|(_, tool)| Found {
         name: tool.name(),
@@ -46,7 +46,7 @@ pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found
     found.collect()
 }
 
-/// The words of a text, in lower case.
+/// Words of a text, in lower case.
 pub(super) fn words_of(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric());
@@ -54,8 +54,8 @@ pub(super) fn words_of(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// How well a tool fits. A word of its name is worth more than one of what it does, and all of the words more than
-/// one of them often.
+/// Scores a match. A word in the name counts more than one in the description, and different matching words count more
+/// than repeated ones.
 pub(super) fn score(tool: &Tool, words: &[String]) -> usize {
     let definition = &tool.definition;
     let aliases = tool.aliases.iter().map(ToolName::as_str);

@@ -1,4 +1,4 @@
-//! What the tools that models see cost, the costliest first.
+//! Token costs of the tools that models see, most expensive first.
 
 use mimir_core::pipeline::World;
 use mimir_core::{Source, ToolName};
@@ -8,49 +8,49 @@ use crate::args::Format;
 
 use super::{Cost, Costs, listed};
 
-/// What the tools cost a prompt.
+/// Token costs of a prompt.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spending<'a> {
-    /// Whose format the definitions are in.
+    /// Format of the definitions.
     pub format: Format,
-    /// Each tool, the costliest first.
+    /// The tools, most expensive first.
     pub tools: Vec<Spent<'a>>,
-    /// Each source that has any.
+    /// The sources that have tools.
     pub sources: Vec<OfSource>,
-    /// All together.
+    /// Total tokens.
     pub total_tokens: u64,
-    /// In dollars, by `tools.tokenPrice`, each time that a model reads them.
+    /// Price in dollars for each request, by `tools.tokenPrice`.
     pub dollars: f64,
 }
 
-/// One tool.
+/// A tool with its cost.
 #[derive(Serialize)]
 pub struct Spent<'a> {
     /// Its name.
     pub name: &'a ToolName,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
-    /// What it costs.
+    /// Its token cost.
     #[serde(flatten)]
     pub cost: Cost,
 }
 
-/// The tools of one source.
+/// The tools of a source.
 #[derive(Serialize)]
 pub struct OfSource {
-    /// Which.
+    /// The source.
     pub source: Source,
-    /// How many tools.
+    /// Number of tools.
     pub tools: usize,
-    /// What they cost.
+    /// Their token cost.
     pub tokens: u64,
 }
 
 const SOURCES: [Source; 4] = [Source::BuiltIn, Source::Custom, Source::Mcp, Source::Teams];
 
 impl<'a> Spending<'a> {
-    /// What the listed tools of this world cost, at so many dollars for a million tokens.
+    /// Costs of the listed tools of a snapshot, with a price in dollars per million tokens.
     pub fn of(world: &'a World, costs: &mut Costs, format: Format, price: f64) -> Self {
         let mut tools: Vec<Spent<'a>> = listed(world)
             .map(|tool| Spent {
@@ -59,7 +59,7 @@ impl<'a> Spending<'a> {
                 cost: costs.of(tool, format),
             })
             .collect();
-        // Those that cost the same stay in the order of their names.
+        // A stable sort, so that equal costs stay in alphabetical order.
         tools.sort_by_key(|spent| std::cmp::Reverse(spent.cost.tokens));
         let sources = SOURCES.into_iter().filter_map(|source| {
             let own = tools.iter().filter(|spent| spent.source == source);

@@ -1,7 +1,7 @@
-//! Tools switched on and off, in the config file that says so.
+//! Switches tools on and off in config files.
 //!
-//! A tool is off where any file says `enabled: false`, so that is what switching on changes, in each file of the
-//! person's. What a team says is not changed here, and a tool that another rule refuses is not switched on by a word.
+//! A tool is off if any file has `enabled: false`, so switching changes that key in each of the person's files. A
+//! team's settings are not changed, and a tool refused by another rule cannot be switched on.
 
 use mimir_core::pipeline::World;
 use mimir_core::text::visible;
@@ -11,25 +11,25 @@ use serde::Serialize;
 use crate::args::Format;
 use crate::exit::Failure;
 use crate::output::note;
-use crate::settings::{self, ConfigFile, Edit, Whose};
-use crate::setup::Setup;
+use mimir::settings::{self, ConfigFile, Edit, Whose};
+use mimir::setup::Setup;
 
 use super::{Costs, refused};
 
-/// What came of it.
+/// Result of switching.
 #[derive(Serialize)]
 pub struct Switched {
     /// The tool.
     pub name: ToolName,
-    /// Whether it is on now.
+    /// True if it is on now.
     pub enabled: bool,
-    /// Whether it was not, before.
+    /// True if this is a change.
     pub changed: bool,
-    /// What models read more, or less if it is negative.
+    /// Change of the token cost for models; negative for a saving.
     pub tokens: i64,
-    /// The files that were changed.
+    /// The changed files.
     pub files: Vec<String>,
-    /// Why it is refused all the same, if it was to be switched on.
+    /// Reason why it is still refused after being switched on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -75,7 +75,7 @@ pub fn enable(
     }
     match refusal {
         None => {}
-        // What is off in a file and on in another was told apart above; this rule is of another kind.
+        // Conflicting `enabled` keys in files were handled above; this is a different rule.
         Some(reason) if off.is_empty() && !left_off => {
             return Err(refused(format!(
                 "Cannot enable tool: {name} ({}: {}); `mimir policy check` reads the rules again once that is changed",
@@ -85,7 +85,7 @@ pub fn enable(
         Some(_) => {}
     }
     let policy = settings::Settings::read(&setup.places, &setup.workspace)?.policy()?;
-    // Something else may refuse it, too.
+    // Another rule may refuse it, too.
     let refused = policy.refusal(tool).map(|reason| {
         let (text, source) = (visible(&reason.text), visible(&reason.source));
         format!("{text} ({source})")
@@ -103,7 +103,7 @@ pub fn enable(
     })
 }
 
-/// Switches a tool off, in the project's settings or in the user's own.
+/// Switches a tool off, in the project's settings or in the user settings.
 pub fn disable(
     setup: &Setup,
     world: &World,
@@ -134,17 +134,18 @@ pub fn disable(
     })
 }
 
-/// Writes it into that file, under the name that the tool has there already.
+/// Writes the key into a file, under the name that the file already uses for the tool.
 fn set(setup: &Setup, whose: Whose, tool: &Tool, enabled: bool) -> Result<String, Failure> {
     let mut known = setup.settings.files.iter();
     let file = known.find(|file| file.whose == whose);
     let key = file.and_then(|file| key(file, tool));
     let key = key.unwrap_or_else(|| tool.name().to_string());
     let edit = Edit::set(&["tools", &key, "enabled"], enabled);
-    settings::change_again(setup, whose, |_| Ok(vec![edit.clone()]))
+    let changed = settings::change_again(setup, whose, |_| Ok(vec![edit.clone()]));
+    changed.map_err(Failure::from)
 }
 
-/// What models read of it: nothing where it is refused, or the profile does not show it.
+/// Token cost of the tool for models: zero if it is refused, or hidden by the profile.
 fn cost(policy: &Policy, tool: &Tool, costs: &mut Costs) -> i64 {
     match policy.is_listed(tool) {
         true => i64::from(costs.of(tool, Format::Openai).tokens),
@@ -156,7 +157,7 @@ fn says(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
     said(file, tool, enabled).is_some()
 }
 
-/// The name under which this file says so of the tool.
+/// Key of the tool in this file.
 fn said(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
     let each = file.config.tools.each.iter();
     let mut own = each.filter(|(name, _)| tool.answers_to(name));
@@ -164,7 +165,7 @@ fn said(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
     found.map(|(name, _)| name.clone())
 }
 
-/// The name that the tool has in this file already.
+/// Name that this file already uses for the tool.
 fn key(file: &ConfigFile, tool: &Tool) -> Option<String> {
     let mut names = file.config.tools.each.keys();
     names.find(|name| tool.answers_to(name)).cloned()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Costs;
 use crate::args::Format;
 use crate::output::definitions::definition;
-use crate::places::Places;
+use mimir::places::Places;
 
 struct Nothing;
 

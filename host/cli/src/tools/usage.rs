@@ -1,32 +1,35 @@
-//! How tools were used, as the record has it.
+//! Usage of tools, from the audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
+use mimir_audit::{Entry, Log};
 use mimir_core::Tool;
-use mimir_core::audit::{Entry, Kind, Log};
+use mimir_core::audit::Kind;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::{Failure, file_error};
-use crate::workspace::Workspace;
+use crate::exit::Failure;
+use mimir::file_error::file_error;
+use mimir::workspace::Workspace;
 
-/// A call that was made, with its receipt.
+/// A recorded call with its receipt.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastCall {
-    /// When, as the record has it.
+    /// Its recorded time.
     pub time: String,
-    /// Whether the tool did what it was asked.
+    /// True if the tool succeeded.
     pub ok: bool,
-    /// Why not.
+    /// The error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What the call cost: of `durationMs`, `fuel`, `peakMemory`, `bytesIn`, `bytesOut` and `tokens` what is known.
+    /// Cost of the call: the known values among `durationMs`, `fuel`, `peakMemory`, `bytesIn`, `bytesOut` and
+    /// `tokens`.
     pub receipt: BTreeMap<&'static str, Value>,
 }
 
-/// What a receipt has in the record.
+/// Keys of a receipt in the log.
 const RECEIPT: [&str; 6] = [
     "durationMs",
     "fuel",
@@ -36,10 +39,10 @@ const RECEIPT: [&str; 6] = [
     "tokens",
 ];
 
-/// Calls that are shown.
+/// Number of calls shown.
 const LAST: usize = 5;
 
-/// The last calls of a tool, the newest first.
+/// Last calls of a tool, newest first.
 pub fn last_calls(workspace: &Workspace, tool: &Tool) -> Result<Vec<PastCall>, Failure> {
     let mut calls = std::collections::VecDeque::new();
     each_call(workspace, tool.name().as_str(), |entry| {
@@ -59,19 +62,19 @@ pub fn last_calls(workspace: &Workspace, tool: &Tool) -> Result<Vec<PastCall>, F
     Ok(calls.into())
 }
 
-/// Which tools were called since the record begins.
+/// Tools that were called since the log begins.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// The time of the first call on record; empty if there is none.
+    /// Time of the first recorded call; empty if there is none.
     pub since: String,
-    /// How many calls are on record.
+    /// Number of recorded calls.
     pub calls: u64,
     /// The tools that were called.
     pub called: BTreeSet<String>,
 }
 
 impl Usage {
-    /// Reads the record.
+    /// Reads the log.
     pub fn read(workspace: &Workspace) -> Result<Self, Failure> {
         let mut usage = Self::default();
         each_call(workspace, "", |entry| {
@@ -85,7 +88,7 @@ impl Usage {
     }
 }
 
-/// Calls `each` with every call of the tool on record, or of all tools if none is named, the oldest first.
+/// Calls `each` with every recorded call of the tool, or of all tools if `None`, oldest first.
 fn each_call(
     workspace: &Workspace,
     tool: &str,
@@ -95,7 +98,7 @@ fn each_call(
     let unreadable = |error| file_error("read the audit log", log.path(), &error);
     let snapshot = log.snapshot().map_err(unreadable)?;
     let read = snapshot.lines(|line| {
-        // Most lines are of other tools, and reading one takes longer than looking for a name.
+        // Most lines are about other tools, and parsing one is slower than searching for a name.
         if contains(line.bytes, tool.as_bytes())
             && let Some(entry) = Entry::read(line.bytes)
             && entry.text("event") == Kind::Call.as_str()

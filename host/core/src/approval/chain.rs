@@ -1,4 +1,4 @@
-//! Several approvers in a row, and an end to waiting.
+//! A chain of approvers, with a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::clock::Clock;
 
 use super::{Answer, Approver, Card};
 
-/// Asks one approver after the other until somebody is there. Whoever does not answer in time has said no.
+/// Asks one approver after the other until one answers. A timeout counts as a no.
 pub struct Chain {
     approvers: Vec<Arc<dyn Approver>>,
     timeout: Option<Duration>,
@@ -16,7 +16,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// A chain, first asked first.
+    /// A chain in the order of asking.
     pub fn new(
         approvers: Vec<Arc<dyn Approver>>,
         timeout: Option<Duration>,
@@ -50,7 +50,7 @@ impl Approver for Chain {
 
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            // A time too far away to be told is no end.
+            // A timeout beyond the range of the clock is treated as unlimited.
             let end = self.timeout.and_then(|timeout| {
                 let at = self.clock.instant().checked_add(timeout)?;
                 Some((timeout, self.clock.sleep_until(at)))
@@ -63,7 +63,7 @@ impl Approver for Chain {
                 answer = self.first(card) => answer,
                 () = end => Answer::Nobody {
                     way_out: format!(
-                        "Nobody answered within {} s (approvals.timeoutMs); call it again when somebody is there.",
+                        "No answer within {} s (approvals.timeoutMs): call it again when a person can answer.",
                         timeout.as_secs_f64()
                     ),
                 },

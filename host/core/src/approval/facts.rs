@@ -1,20 +1,21 @@
-//! What a card says beside the arguments, in the order in which a person reads it: the same on a terminal and in
-//! another program's window.
+//! The sections of a card besides the arguments, in reading order: identical on a terminal and in another program's
+//! window.
 
 use super::Card;
 use crate::text::visible;
 
-/// A heading and the lines under it.
+/// A heading with its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
     /// The heading, in mimir's own words.
     pub title: &'static str,
-    /// The lines. A tool had a hand in them, so a face shows them as quotations.
+    /// The lines. A tool may have written parts of them, so front-ends show them as quotations.
     pub lines: Vec<String>,
 }
 
 impl Card {
-    /// What may happen, what a yes would give, and why a person is asked. What there is nothing to say of is left out.
+    /// The possible consequences, the rights that a yes gives, and the reasons of the question. Empty sections are
+    /// left out.
     pub fn facts(&self) -> Vec<Fact> {
         let reasons = self.reasons.iter().map(|reason| {
             let (decision, text, source) = (reason.decision.as_str(), &reason.text, reason.place());

@@ -1,4 +1,4 @@
-//! What an approval is bound to.
+//! The fingerprint that an approval is bound to.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use sha2::{Digest, Sha256};
 
 use crate::call::Caller;
 
-/// sha256 over a tool's name, the digest of what runs it, the arguments, and who called, in lower-case hex.
+/// sha256 over a tool's name, the digest of its build, the arguments, and the callers, in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
-/// As much of a fingerprint as tells two of them apart in a list that a person reads.
+/// Characters that tell two fingerprints apart in a list for people.
 const SHORT: usize = 12;
 
 impl Fingerprint {
-    /// The fingerprint of a call from outside.
+    /// The fingerprint of a top-level call.
     pub fn new(tool: &str, digest: &str, arguments: &Value) -> Self {
         Self::in_calls(tool, digest, arguments, &[])
     }
 
-    /// The fingerprint of a call that was made in the middle of others, the outermost first.
+    /// The fingerprint of a nested call; the outermost caller first.
     pub fn in_calls(tool: &str, digest: &str, arguments: &Value, callers: &[Caller]) -> Self {
         let mut hash = Sha256::new();
         for part in [tool, digest] {
@@ -36,7 +36,7 @@ impl Fingerprint {
         Self(format!("{:x}", hash.finalize()))
     }
 
-    /// All of it.
+    /// The full text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,7 +58,7 @@ fn part_of(hash: &mut Sha256, part: &str) {
     hash.update(part);
 }
 
-/// The same value in another order of members is the same.
+/// Hashes a value independently of the order of its members.
 fn feed(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Object(map) => {

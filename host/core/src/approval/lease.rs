@@ -1,4 +1,4 @@
-//! An answer that is remembered, what it covers, and the port to where it is kept.
+//! A stored approval with its coverage, and the port to the approval store.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,40 +16,40 @@ use super::fingerprint::Fingerprint;
 use super::pattern::Pattern;
 use super::scene::Scene;
 
-/// A person's yes to calls of one tool that are like the one that was shown.
+/// A person's yes to calls of one tool that are like the one shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Lease {
-    /// Names it: the fingerprint of the call that was shown.
+    /// The id: the fingerprint of the call that was shown.
     pub id: Fingerprint,
     /// The tool's canonical name.
     pub tool: String,
-    /// sha256 of what runs it.
+    /// sha256 of the tool's build.
     pub digest: String,
-    /// The calls in the middle of which it was made, the outermost first; none if it came from outside.
+    /// The calling tools, the outermost first; empty for a top-level call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<Caller>,
-    /// Which calls.
+    /// The calls that it covers.
     pub pattern: Pattern,
-    /// What of the workspace it was given for.
+    /// The state of the workspace that it is bound to.
     #[serde(default, skip_serializing_if = "Scene::is_empty")]
     pub scene: Scene,
-    /// Why the person was asked. Another reason is another question.
+    /// The reasons of the question. A different reason is a different question.
     pub reasons: Vec<String>,
-    /// Who said yes.
+    /// The person who approved.
     pub added_by: String,
-    /// When.
+    /// The time of the answer.
     pub added_at: Timestamp,
-    /// When it ends.
+    /// The expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// When it last let a call through.
+    /// The time of the last use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
 }
 
-/// Why a person is asked, in a form that can be compared. A rule is named by what it says: another one may have
-/// come to stand in its place, under its name. A command that is covered by a pattern is named by that.
+/// The reasons of a question in a comparable form. A rule is identified by its content: another one may take its name
+/// and place later. A command that is covered by a pattern is identified by that.
 fn asked(evaluation: &Evaluation) -> Vec<String> {
     evaluation
         .asking_from()
@@ -61,21 +61,21 @@ fn asked(evaluation: &Evaluation) -> Vec<String> {
         .collect()
 }
 
-/// A call as far as a lease is about it.
+/// The properties of a call that a stored approval depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
-    /// What is called.
+    /// The tool.
     pub(crate) tool: &'a Tool,
-    /// With these arguments.
+    /// The arguments.
     pub(crate) arguments: &'a Value,
-    /// In the middle of the calls of these, the outermost first.
+    /// The calling tools, the outermost first.
     pub(crate) callers: &'a [Caller],
-    /// What the rules say of it.
+    /// The evaluation of the policy.
     pub(crate) evaluation: &'a Evaluation,
 }
 
 impl Lease {
-    /// What a yes to this call is worth from now on.
+    /// The stored approval that a yes to this call creates.
     pub(crate) fn new(
         question: &Question<'_>,
         now: Timestamp,
@@ -103,7 +103,7 @@ impl Lease {
         }
     }
 
-    /// Whether it is in force. One from the future was given under another clock: it is asked about anew.
+    /// Returns true if it is in force. One from the future was given under another clock and does not count.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.added_at <= now && self.expires_at.is_none_or(|end| now < end)
     }
@@ -115,7 +115,7 @@ impl Lease {
             && self.scene.has(question, question.evaluation.code())
     }
 
-    /// Whether it was given for the same tool, called by the same, and for all of these reasons.
+    /// Returns true if it was given for the same tool, the same callers, and all of these reasons.
     fn is_about(&self, question: &Question<'_>, reasons: &[String]) -> bool {
         self.tool == question.tool.name().as_str()
             && self.digest == question.tool.origin.digest
@@ -124,7 +124,7 @@ impl Lease {
     }
 }
 
-/// The lease that answers for a person, if there is one.
+/// The stored approval that covers the call, if any.
 pub(crate) fn covering<'a>(
     leases: impl IntoIterator<Item = &'a Lease>,
     question: &Question<'_>,
@@ -135,8 +135,8 @@ pub(crate) fn covering<'a>(
     leases.find(|lease| lease.is_live(now) && lease.covers(question, &reasons))
 }
 
-/// The leases that together answer for a person about each command that is asked about; none if one is left over, or
-/// if no command is asked about.
+/// The stored approvals that together cover every command in question; `None` if a command is left over, or if no
+/// command is in question.
 pub(crate) fn covering_commands<'a>(
     leases: impl IntoIterator<Item = &'a Lease>,
     question: &Question<'_>,
@@ -161,47 +161,48 @@ pub(crate) fn covering_commands<'a>(
     used
 }
 
-/// The time as leases keep it. A clock outside of what can be written gives the beginning of time, at which
+/// The time as stored. A time out of range becomes the minimum, at which no approval is in force.
 /// no lease is in force.
 pub(crate) fn timestamp(now: SystemTime) -> Timestamp {
     Timestamp::try_from(now).unwrap_or(Timestamp::MIN)
 }
 
-/// What a person has said for good could not be kept.
+/// A permanent answer that could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {text}")]
 pub struct LedgerError {
-    /// Where it would be kept.
+    /// The location of the store.
     pub place: String,
-    /// Why it is not.
+    /// The cause.
     pub text: String,
 }
 
-/// Where a person's lasting answers are kept. No tool can reach it.
+/// The store of a person's permanent answers. No tool can reach it.
 pub trait Ledger: Send + Sync {
-    /// The leases that are kept, live or not.
+    /// The stored approvals, in force or not.
     fn leases(&self) -> Result<Vec<Lease>, LedgerError>;
 
-    /// Keeps a lease; one of the same id is replaced.
+    /// Stores an approval, replacing one with the same id.
     fn keep(&self, lease: Lease) -> Result<(), LedgerError>;
 
-    /// Notes that a lease let a call through.
+    /// Records that an approval was used.
     fn used(&self, id: &Fingerprint, at: Timestamp);
 
-    /// Lists an answer that counts in one session of this process, so that a person finds it and can take it back.
+    /// Lists an approval of one session of this process, so that a person can find and revoke it.
     fn list(&self, session: &str, lease: &Lease) -> Result<(), LedgerError>;
 
-    /// Which of the listed answers of this session nobody has taken back.
+    /// The listed approvals of this session that have not been revoked.
     fn listed(&self, session: &str) -> Result<Vec<Fingerprint>, LedgerError>;
 
-    /// A session of this process has ended, and nothing counts in it any more.
+    /// Ends a session of this process with all of its approvals.
     fn end_session(&self, session: &str);
 
-    /// Grants a plugin, as it is now, what all its tools need, but for these kinds. These are its tools.
+    /// Grants a plugin in its current build the needs of all its tools, except for these kinds. `plugin` has its
+    /// tools.
     fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError>;
 }
 
-/// Remembers nothing.
+/// A store that stores nothing.
 pub struct NoLedger;
 
 impl Ledger for NoLedger {
@@ -233,7 +234,7 @@ impl Ledger for NoLedger {
 fn nowhere() -> LedgerError {
     LedgerError {
         place: "approvals".to_owned(),
-        text: "there is nowhere to keep them".to_owned(),
+        text: "no approval store is configured".to_owned(),
     }
 }
 

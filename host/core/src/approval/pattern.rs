@@ -1,5 +1,5 @@
-//! Which calls one answer covers: those with the same arguments, but for what a built-in tool writes and nobody
-//! was asked about; or those whose commands are like the ones that were shown.
+//! The calls that one approval covers: those with the same arguments, except for the payload of a built-in tool that
+//! was not in question; or those whose commands match the ones that were shown.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,36 +10,36 @@ use crate::network::Target;
 use crate::text;
 use crate::tool::{Source, Tool};
 
-/// Arguments that must be the same, and those that may be anything.
+/// A pattern of arguments: fixed ones, and open ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {
-    /// These, exactly, and no others.
+    /// Exactly these arguments, and no others.
     fixed: Map<String, Value>,
-    /// These may have any value, or be left out.
+    /// Arguments with any value, or left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     open: Vec<String>,
-    /// In place of all that: calls whose commands are covered by these patterns, each command by one of them.
+    /// Instead of arguments: patterns that must cover every command of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     commands: Vec<String>,
-    /// Requests of one method to one origin, in place of the exact `url`.
+    /// Instead of the exact `url`: requests with one method to one origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     requests: Option<Requests>,
 }
 
-/// Requests that differ in what they ask for at one origin.
+/// Requests to one origin with one method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Requests {
     /// The scheme, host and port, as in `https://docs.rs`.
     origin: String,
-    /// The method, in capitals.
+    /// The method, in upper case.
     method: String,
 }
 
 impl Requests {
-    /// The request that these arguments name in `url` and `method`. One with a body is not among them: what is sent
-    /// there is another matter each time.
+    /// The request that these arguments name in `url` and `method`. `None` for one with a body: the data sent differs
+    /// each time.
     fn of(arguments: &Value) -> Option<Self> {
         if !matches!(&arguments["body"], Value::Null) && arguments["body"] != "" {
             return None;
@@ -56,32 +56,32 @@ impl Requests {
     }
 }
 
-/// The arguments that say where a request goes and what it brings along.
+/// The arguments that determine a request's target and data.
 const REQUEST: [&str; 3] = ["url", "method", "body"];
 
-/// What built-in tools put into a file, and how they show what they have fetched. A person who says "always" says it
-/// about the file, or the address.
+/// The payload arguments and display options of built-in tools. A person who answers "always" approves the file, or
+/// the address.
 const PAYLOAD: &[(&str, &[&str])] = &[
     ("write_file", &["content", "encoding"]),
     ("edit_file", &["pattern", "replacement", "regex", "all"]),
     ("web_fetch", &["format", "offset", "maxLength", "timeout"]),
 ];
 
-/// The arguments that a built-in tool may send with a request whose origin alone a person was asked about: headers are
-/// checked before each request, like its URL.
+/// The arguments that a built-in tool may send with a request if only its origin was in question: headers are checked
+/// before each request, like its URL.
 const ALONG: &[(&str, &[&str])] = &[("web_fetch", &["headers"])];
 
-/// Built-in tools of which each call is a question of its own. What they take away is another thing each time,
-/// under the same arguments: a yes to deleting a file says nothing about the next file of that name.
+/// Built-in tools that ask for each call: the same arguments remove different data each time. A yes to deleting a file
+/// does not cover the next file of that name.
 const EACH_TIME: &[&str] = &["delete_file"];
 
-/// Whether a yes to a call of this tool is worth nothing for another call, so that it is not remembered.
+/// Returns true if a yes to a call of this tool never covers another call and is not stored.
 pub(crate) fn is_asked_each_time(tool: &Tool) -> bool {
     tool.source == Source::BuiltIn && EACH_TIME.contains(&tool.name().as_str())
 }
 
-/// The patterns of the commands that are asked about, if each has one and nothing else is asked about that lies in the
-/// arguments: what no pattern says in words is covered only as it was seen.
+/// The patterns of the commands in question, if each has one and no other question depends on the arguments: anything
+/// else is covered only exactly as shown.
 fn commands(evaluation: &Evaluation) -> Option<Vec<String>> {
     let mut all: Vec<String> = Vec::new();
     for (reason, basis) in evaluation.asking_from() {
@@ -95,12 +95,12 @@ fn commands(evaluation: &Evaluation) -> Option<Vec<String>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// The longest argument that is shown whole.
+/// The longest argument that is shown in full.
 const SHOWN: usize = 80;
 
 impl Pattern {
-    /// What "always" covers for this call. Of a tool whose author is unknown, only the very same arguments; and
-    /// what a rule asks about is what the person has seen, and nothing else.
+    /// The coverage of "always" for this call. For a tool of an unknown author, exactly these arguments; and an
+    /// argument that a rule asks about is covered only as shown.
     pub(crate) fn of(tool: &Tool, arguments: &Value, evaluation: &Evaluation) -> Self {
         if let Some(commands) = commands(evaluation) {
             return Self {
@@ -137,7 +137,7 @@ impl Pattern {
         }
     }
 
-    /// Whether one of its patterns covers the command.
+    /// Returns true if one of its patterns covers the command.
     pub(crate) fn covers_command(&self, offer: &Offer) -> bool {
         let mut patterns = self.commands.iter();
         patterns.any(|pattern| {
@@ -146,7 +146,7 @@ impl Pattern {
         })
     }
 
-    /// Whether a call with these arguments is covered.
+    /// Returns true if a call with these arguments is covered.
     pub fn covers(&self, arguments: &Value) -> bool {
         let Some(map) = arguments.as_object().filter(|_| self.commands.is_empty()) else {
             return false;
@@ -160,7 +160,7 @@ impl Pattern {
             && (self.requests.is_none() || self.requests == Requests::of(arguments))
     }
 
-    /// The pattern as a person reads it: `path="notes.md", any content`.
+    /// The pattern for a person: `path="notes.md", any content`.
     pub fn describe(&self) -> String {
         if !self.commands.is_empty() {
             let all: Vec<String> = self.commands.iter().map(|one| format!("`{one}`")).collect();

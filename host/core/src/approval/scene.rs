@@ -1,5 +1,5 @@
-//! What of the workspace an answer is bound to: the content of files that a command runs, and where the links among the
-//! arguments led. A person who says yes to `sh build.sh` has said it to that file as it was.
+//! The state of the workspace that an approval is bound to: the content of executed files, and the targets of links
+//! among the arguments. A yes to `sh build.sh` covers that file with its current content.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use crate::tool::{Group, Source};
 
 use super::lease::Question;
 
-/// What a person saw, as far as it lies in the workspace.
+/// The state of the workspace that a person approved.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scene {
-    /// Files that are run, each with what was in it.
+    /// Executed files, each with the id of its content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     code: BTreeMap<String, String>,
-    /// Arguments that are paths through links, each with where it leads.
+    /// Arguments that are paths through links, each with its target.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     leads: BTreeMap<String, String>,
 }
 
-/// Where a path leads that leads to no file of the workspace.
+/// The target of a path that leads to no file of the workspace.
 const NOWHERE: &str = "..";
 
 impl Scene {
-    /// What is there now. What cannot be known is left out, and then nothing is covered.
+    /// Captures the current state. Unknown content is left out, and then nothing is covered.
     pub(super) fn of(question: &Question<'_>) -> Self {
         let known = |path: &String| {
             let content = question.tool.backend.content(path)?;
@@ -39,17 +39,17 @@ impl Scene {
         }
     }
 
-    /// Whether nothing is bound.
+    /// Returns true if nothing is bound.
     pub(super) fn is_empty(&self) -> bool {
         self.code.is_empty() && self.leads.is_empty()
     }
 
-    /// Whether the links among the arguments lead where they led.
+    /// Returns true if the links among the arguments have the same targets.
     pub(super) fn leads_as_before(&self, question: &Question<'_>) -> bool {
         self.leads == leads(question)
     }
 
-    /// Whether these files are as they were.
+    /// Returns true if these files are unchanged.
     pub(super) fn has<'a>(
         &self,
         question: &Question<'_>,
@@ -61,7 +61,7 @@ impl Scene {
         })
     }
 
-    /// The files, for people.
+    /// The list of files, for people.
     pub(crate) fn files<'a>(code: impl IntoIterator<Item = &'a String>) -> Option<String> {
         let mut all: Vec<String> = Vec::new();
         for path in code {
@@ -77,7 +77,7 @@ impl Scene {
     }
 }
 
-/// Where the paths among the arguments of a tool for files lead, if not to where they are written.
+/// The targets of the path arguments of a file tool, if they differ from the paths as written.
 fn leads(question: &Question<'_>) -> BTreeMap<String, String> {
     let tool = question.tool;
     if tool.source != Source::BuiltIn || tool.definition.group != Group::Fs {
@@ -86,7 +86,7 @@ fn leads(question: &Question<'_>) -> BTreeMap<String, String> {
     let links = Links::of(tool);
     let arguments = question.arguments.as_object().into_iter().flatten();
     let paths = arguments.filter_map(|(name, value)| {
-        // Another argument that looks like the name of a link costs a look and does no harm.
+        // Another argument that happens to match a link's name costs one lookup and does no harm.
         let to = match links.real(value.as_str()?) {
             RealPath::AsWritten => return None,
             RealPath::Other(path) => path,

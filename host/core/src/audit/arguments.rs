@@ -1,15 +1,14 @@
-//! The arguments of a call as the record has them: their shape, and of long texts the beginning. The whole of
-//! what a tool was to write is content, and a line of the log stays a line.
+//! The arguments of a call in the audit log: their structure, with long texts shortened. The full text that a tool
+//! writes is content, and an event has to fit on a line.
 
 use serde_json::{Map, Value};
 
-/// What is kept: characters of a text, items of a list or an object, levels.
+/// Limits: characters of a text, items of a list or an object, levels.
 const TEXT_MAX: usize = 200;
 const ITEMS_MAX: usize = 20;
 const DEPTH_MAX: usize = 6;
 
-/// A copy that is short whatever the arguments are. What has to be masked is masked before: a cut leaves the
-/// beginning of a secret.
+/// A copy of bounded length. Mask it before: truncation can leave the beginning of a secret.
 pub fn brief(arguments: &Value) -> Value {
     level(arguments, DEPTH_MAX)
 }

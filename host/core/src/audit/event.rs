@@ -1,4 +1,4 @@
-//! One event.
+//! An audit event.
 
 use std::time::SystemTime;
 
@@ -14,100 +14,100 @@ use crate::tool::{Source, Tool};
 
 use super::Kind;
 
-/// One line of the record. Never content; arguments only where the config allows.
+/// One line of the audit log. Never contains content; arguments only if the settings allow it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// When it happened, or the call came in, RFC 3339 in UTC.
+    /// The time of the event or of the call's arrival, RFC 3339 in UTC.
     #[serde(serialize_with = "rfc3339")]
     pub time: SystemTime,
-    /// What happened.
+    /// The kind.
     pub event: Kind,
-    /// The call, where there is one.
+    /// The id of the call, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// The session that it belongs to, where there is one.
+    /// The session, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
-    /// The user, where the front-end knows one.
+    /// The user, if the front-end knows one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The tool's canonical name, or what was asked for if there is no such tool; empty if it is about none.
+    /// The tool's canonical name, or the requested name if there is no such tool; empty if no tool is involved.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tool: String,
-    /// What it is about if that is no tool, or more than a tool: a pattern, a host, the name of a secret, a file.
+    /// The subject, if it is not a tool or not only a tool: a pattern, a host, the name of a secret, a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// One plain sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The tool that made this call in the middle of its own.
+    /// The tool that made this nested call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// The trace context that the client of a call sent, as W3C's `traceparent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Where the tool comes from.
+    /// The source of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// sha256 of what ran.
+    /// sha256 of the tool's build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// What the rules said.
+    /// The decision of the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
-    /// The rule whose word it was.
+    /// The rule behind the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What a person answered.
+    /// The person's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<&'static str>,
-    /// How long the person took, in milliseconds.
+    /// The time until the answer, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<u64>,
-    /// The arguments, where the config allows.
+    /// The arguments, if the settings allow it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
-    /// Whether it was done: a tool did what it was asked, a grant was given.
+    /// True if it succeeded: the tool completed, the grant was given.
     pub ok: bool,
-    /// Why not.
+    /// The error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// Of a call: wall clock in milliseconds, human time excluded.
+    /// For a call: wall clock in milliseconds, excluding the time for approvals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
     /// Units of fuel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
-    /// Most bytes of memory held at once.
+    /// Peak memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// Of a call: bytes of arguments.
+    /// For a call: bytes of arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_in: Option<u64>,
-    /// Of a call: bytes of result.
+    /// For a call: bytes of result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_out: Option<u64>,
-    /// Of a call: about how many tokens its result is to a model.
+    /// For a call: estimated tokens of its result for a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// The number of secrets that were masked in the result of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_found: Option<u64>,
-    /// Whether the result was cut.
+    /// True if the result was truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// Longest name of a tool that does not exist, as the record keeps it.
+/// Maximum length of the recorded name of a tool that does not exist.
 const NAME_MAX: usize = 64;
 
-/// Longest subject and longest sentence, in characters: a line of the log is read by people.
+/// Maximum characters of subject and detail: people read the log line by line.
 const SUBJECT_MAX: usize = 256;
 const DETAIL_MAX: usize = 1000;
 
 impl Event {
-    /// Something that happened and was done. What it is about comes with [`with_subject`](Self::with_subject),
+    /// A completed event. Add its subject with [`with_subject`](Self::with_subject),
     /// [`with_detail`](Self::with_detail), [`in_call`](Self::in_call) and the fields.
     pub fn of(kind: Kind, time: SystemTime) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl Event {
         }
     }
 
-    /// A call that has just come in, and is not done yet.
+    /// The event of a call that has just arrived and is not completed.
     pub fn call(time: SystemTime, context: &CallContext, tool: &str) -> Self {
         Self {
             tool: text::prefix(tool, NAME_MAX).to_owned(),
@@ -150,7 +150,7 @@ impl Event {
         }
     }
 
-    /// The call, session and user that it belongs to.
+    /// Sets the call, the session and the user.
     #[must_use]
     pub fn in_call(mut self, context: &CallContext) -> Self {
         self.id = context.request_id.to_string();
@@ -159,14 +159,14 @@ impl Event {
         self
     }
 
-    /// The tool that it is about.
+    /// Sets the tool.
     #[must_use]
     pub fn with_tool(mut self, tool: &str) -> Self {
         self.tool = text::prefix(tool, NAME_MAX).to_owned();
         self
     }
 
-    /// The tool that it is about, where it comes from and what its build is.
+    /// Sets the tool with its source and build.
     #[must_use]
     pub fn of_tool(mut self, tool: &Tool) -> Self {
         self.tool = tool.name().to_string();
@@ -175,21 +175,21 @@ impl Event {
         self
     }
 
-    /// What it is about. Never content, never a secret's value.
+    /// Sets the subject. Never content, never a secret's value.
     #[must_use]
     pub fn with_subject(mut self, subject: &str) -> Self {
         self.subject = Some(text::prefix(subject, SUBJECT_MAX).to_owned());
         self
     }
 
-    /// One plain sentence. Never content, never a secret's value.
+    /// Sets the detail, one plain sentence. Never content, never a secret's value.
     #[must_use]
     pub fn with_detail(mut self, detail: &str) -> Self {
         self.detail = Some(text::prefix(detail, DETAIL_MAX).to_owned());
         self
     }
 
-    /// It was asked for and not done.
+    /// Marks the event as refused.
     #[must_use]
     pub fn refused(mut self, code: Code) -> Self {
         self.ok = false;
@@ -197,7 +197,7 @@ impl Event {
         self
     }
 
-    /// Fills in how it ended.
+    /// Fills in the outcome.
     pub(crate) fn ended(&mut self, outcome: &Outcome) {
         let receipt = outcome.receipt();
         self.ok = outcome.is_ok();
@@ -213,8 +213,8 @@ impl Event {
     }
 }
 
-/// A time as the log has it.
-pub(super) struct Rfc3339(jiff::Timestamp);
+/// A time in the format of the log.
+pub struct Rfc3339(jiff::Timestamp);
 
 impl TryFrom<SystemTime> for Rfc3339 {
     type Error = serde_json::Error;
@@ -231,8 +231,8 @@ impl std::fmt::Display for Rfc3339 {
     }
 }
 
-/// Writes a time as the log has it.
-pub(super) fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+/// Serializes a time in the format of the log.
+pub fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
     let time = Rfc3339::try_from(*time).map_err(serde::ser::Error::custom)?;
     to.collect_str(&time)
 }

@@ -1,37 +1,36 @@
-//! What can be on record.
+//! The kinds of audit events.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What happened. The spelling is part of the log's format and never changes.
+/// The kind of an event. The spelling is part of the log's format and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A tool was called, or its call was refused.
     Call,
-    /// A person's answer was more than a yes or a no to one call: it was remembered, or other arguments were
-    /// put in place.
+    /// A person's answer with an effect beyond a yes or a no to one call: it was stored, or the arguments were edited.
     Approval,
     /// A person granted a tool what it needs.
     Grant,
-    /// A grant or a remembered approval was taken back.
+    /// A grant or a stored approval was revoked.
     Revoke,
-    /// A gate judged something in the middle of a call: a request, a command, a secret.
+    /// An effect of a running call was checked: a request, a command, a secret.
     Effect,
-    /// The settings or the rules that are in force have changed, or the tools that are there.
+    /// The active settings, rules or tools have changed.
     ConfigChange,
     /// A secret was stored.
     SecretSet,
     /// A secret was removed.
     SecretRemoved,
-    /// A change to files was taken back.
+    /// A change to files was undone.
     Undo,
-    /// Something that looks like a secret was let through, because an exception says so.
+    /// Text that looks like a secret was let through because of an exception.
     RedactionException,
-    /// The last line of a file of the log: the next file goes on.
+    /// The last line of a log file: the log continues in the next file.
     Rotated,
-    /// The log goes on after a crash, or after somebody has changed it.
+    /// The log continues after a crash, or after it was modified from outside.
     Recovered,
 }
 
@@ -52,7 +51,7 @@ impl Kind {
         Kind::Recovered,
     ];
 
-    /// Whether the log says it about itself, and nobody else may: readers act on it.
+    /// Returns true for kinds that only the log itself may write: readers act on them.
     pub const fn is_own(self) -> bool {
         matches!(self, Kind::Rotated | Kind::Recovered)
     }

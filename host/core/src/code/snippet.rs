@@ -1,4 +1,4 @@
-//! Code as the tool `run_code` is handed it, and the command that an interpreter is started with for it.
+//! The arguments of the tool `run_code`, and the command line of an interpreter for them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,17 +49,17 @@ pub struct Request {
     pub tools: Option<Vec<String>>,
 }
 
-/// The tools that a call of `run_code` names, if it names any.
+/// The tools named in a call of `run_code`, if any.
 pub(crate) fn named_tools(arguments: &Value) -> Option<Vec<String>> {
     let named = arguments.get("tools")?.as_array()?.iter();
     Some(named.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// What runs code.
+/// The backend that runs the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
-    /// The first of the others that can.
+    /// The first of the others that is available.
     #[default]
     Auto,
     /// An engine in WebAssembly.
@@ -70,21 +70,21 @@ pub enum Way {
     Container,
 }
 
-/// What the seeds say.
+/// The default timeout.
 const TIMEOUT: u32 = 60;
 
 fn usual_timeout() -> u32 {
     TIMEOUT
 }
 
-/// Letters of the name of a session.
+/// Maximum characters of a session's name.
 const SESSION_MOST: usize = 32;
 
-/// The longest code that is an argument of its interpreter. Linux takes 128 KiB for one, its end included.
+/// Maximum length of code passed as an argument. Linux allows 128 KiB, including the terminator.
 const ARGUMENT_MOST: usize = 120_000;
 
 impl Request {
-    /// The arguments of a call.
+    /// Parses the arguments of a call.
     pub fn of(arguments: &Value) -> Result<Self, ToolError> {
         let bad = |message: String| ToolError::new(Code::InvalidInput, message);
         let request = Self::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
@@ -117,7 +117,7 @@ impl Request {
         Ok(request)
     }
 
-    /// What is to run.
+    /// Converts to the request for an engine.
     pub fn snippet(self) -> Snippet {
         Snippet {
             language: self.language,
@@ -143,7 +143,7 @@ impl Way {
         }
     }
 
-    /// Where an interpreter runs, if this is one's way.
+    /// The target of the command, if this backend uses an interpreter.
     pub fn place(self, language: Language) -> Option<Place> {
         match self {
             Self::Auto | Self::Wasm => None,
@@ -154,7 +154,7 @@ impl Way {
 }
 
 impl Language {
-    /// The program that runs it.
+    /// The interpreter's program.
     pub const fn interpreter(self) -> &'static str {
         match self {
             Self::Python => "python3",
@@ -165,9 +165,9 @@ impl Language {
 }
 
 impl Snippet {
-    /// The command that runs the code by an interpreter. The code is an argument, so that the standard input is the
-    /// program's, and so that code for the shell is read and judged like any other. What is too long for an argument
-    /// is on the standard input, and the program then has none of its own.
+    /// The command that runs the code with an interpreter. The code is an argument, so that the standard input belongs
+    /// to the program, and shell code is parsed and checked like any other. Code that is too long for an argument is
+    /// passed on the standard input, and the program then has none of its own.
     pub fn command(&self, place: Place) -> Result<Command, ToolError> {
         let long = self.code.len() > ARGUMENT_MOST;
         if long && !self.stdin.is_empty() {
@@ -183,13 +183,13 @@ impl Snippet {
             false => (self.code.as_str(), self.stdin.clone()),
         };
         let program = self.language.interpreter();
-        // Python keeps what it writes to a pipe until it ends, and when it is stopped nobody would see that.
+        // Python buffers its output to a pipe until it ends; a stopped program would lose it.
         let words: &[&str] = match (self.language, long) {
             (Language::Python, false) => &[program, "-u", "-c", code],
             (Language::Python, true) => &[program, "-u", "-"],
             (Language::Bash, false) => &[program, "-c", code, program],
             (Language::Bash, true) => &[program, "-s", "--"],
-            // Where a program in a file has the name of that.
+            // Takes the position of the script's file name.
             (Language::Javascript, false) => &[program, "-e", code, "--", "code"],
             (Language::Javascript, true) => &[program, "-"],
         };
@@ -205,10 +205,10 @@ impl Snippet {
     }
 }
 
-/// The command that a call of `run_code` comes to, where its arguments leave no other way: then it is judged before
-/// the call runs, as one of `exec` is.
+/// The command of a `run_code` call, if its arguments determine the backend: then it is checked before the call runs,
+/// like one of `exec`.
 pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
-    // Most calls of most tools end here.
+    // Most calls of most tools return here.
     arguments.get("language")?;
     let request = Request::of(arguments).ok()?;
     let place = request.backend.place(request.language)?;

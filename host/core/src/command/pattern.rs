@@ -1,9 +1,9 @@
 //! Patterns of commands, matched word by word against an argument vector.
 //!
-//! A word of a pattern is a glob over one word of the command; `*` stops at `/`. A lone `*` at the end stands for all
-//! the words that follow, none too. What only the shell will know is matched by that last `*` and by nothing else: a
-//! variable or a glob may turn into any word, an option too, or into none. So `git log *` covers `git log $x`, and
-//! `cargo test *.rs` does not cover `cargo test $x`.
+//! A word of a pattern is a glob over one word of the command; `*` stops at `/`. A lone `*` at the end matches all
+//! remaining words, or none. Words that only the shell can expand are matched by that last `*` alone: a variable or a
+//! glob may turn into any word, an option too, or into none. So `git log *` covers `git log $x`, and `cargo test *.rs`
+//! does not cover `cargo test $x`.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -19,16 +19,16 @@ pub struct CommandPattern {
 /// One word of a pattern.
 #[derive(Debug, Clone)]
 enum Part {
-    /// All the words that follow, none too.
+    /// All remaining words, or none.
     Rest,
     Glob(GlobMatcher),
 }
 
-/// As much of a pattern as a message quotes.
+/// Maximum characters of a pattern in a message.
 const QUOTED: usize = 100;
 
 impl CommandPattern {
-    /// Reads a pattern. The error says what is wrong with it.
+    /// Parses a pattern. The error tells what is wrong with it.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let parts: Vec<&str> = pattern.split_whitespace().collect();
         let Some((program, _)) = parts.split_first() else {
@@ -47,7 +47,7 @@ impl CommandPattern {
             }
             let glob = GlobBuilder::new(part).literal_separator(true).build();
             glob.map(|glob| Part::Glob(glob.compile_matcher()))
-                .map_err(|error| format!("`{part}` is no glob: {}", error.kind()))
+                .map_err(|error| format!("`{part}` is not a valid glob: {}", error.kind()))
         };
         Ok(Self {
             words: parts
@@ -59,12 +59,12 @@ impl CommandPattern {
         })
     }
 
-    /// The pattern in its own spelling.
+    /// The pattern in its original spelling.
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// Whether it covers the command, whatever the shell makes of what is unknown in it.
+    /// Returns true if it covers the command, however the shell expands unknown words.
     pub fn matches(&self, words: &[Word]) -> bool {
         let mut words = words.iter();
         for part in &self.words {
@@ -77,7 +77,7 @@ impl CommandPattern {
         words.next().is_none()
     }
 
-    /// Whether it may cover the command, if the shell makes the right words of what is unknown in it.
+    /// Returns true if it covers the command for some expansion of unknown words.
     pub fn may_match(&self, words: &[Word]) -> bool {
         let mut words = words.iter();
         for part in &self.words {
@@ -89,7 +89,7 @@ impl CommandPattern {
                 _ => return false,
             }
         }
-        // What is left may turn into nothing.
+        // Unknown words may expand to nothing.
         words.all(|word| word.known().is_none())
     }
 }

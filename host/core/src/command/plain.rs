@@ -1,7 +1,7 @@
-//! A command in its plain form: the program by its name alone, and what it does first. `/usr/bin/git -C . log` is
-//! `git log`. What forbids a command looks at this form beside the one that was written.
+//! The normalized form of a command: the program by its name alone, and its subcommand first. `/usr/bin/git -C . log`
+//! becomes `git log`. Rules that forbid a command check this form in addition to the original.
 //!
-//! Never here: what a command may do, and what a shell makes of it.
+//! Out of scope: the permissions of a command, and the expansion by a shell.
 
 use super::Word;
 
@@ -19,17 +19,17 @@ const GIT_TAKES: &[&str] = &[
     "--list-cmds",
 ];
 
-/// A command that was read for what it does first.
+/// A normalized command.
 pub(crate) struct Plain {
-    /// The program without its folder and ending, and without options of its own in front of what follows them.
+    /// The program without its folder and extension, and without its own options before the subcommand.
     pub(crate) words: Vec<Word>,
-    /// What it may be beside that: where nobody knows which of those options take the next word, or an option gives
-    /// another meaning to what follows.
+    /// Alternative readings, for unknown options that may take the next word, or options that change the meaning of
+    /// the rest.
     pub(crate) others: Vec<Vec<Word>>,
 }
 
 impl Plain {
-    /// The plain form of a command.
+    /// Normalizes a command.
     pub(crate) fn of(words: &[Word]) -> Self {
         let Some((first, rest)) = words.split_first() else {
             return Self {
@@ -81,7 +81,7 @@ impl Plain {
     }
 }
 
-/// The name of a program without its folder and the ending that Windows has.
+/// The name of a program without its folder and its extension on Windows.
 fn base(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let end = name.len().checked_sub(".exe".len());

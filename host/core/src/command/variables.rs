@@ -1,6 +1,6 @@
-//! Variables that change which program runs, or what a program runs by itself.
+//! Variables that change which program runs, or make a program run another one.
 
-/// Names of which every program, or the shell itself, takes something that it runs or obeys.
+/// Names of variables from which programs or the shell take code or commands.
 const EXACT: &[&str] = &[
     "ar",
     "as",
@@ -76,7 +76,7 @@ const EXACT: &[&str] = &[
     "zdotdir",
 ];
 
-/// What such names begin with.
+/// Prefixes of such names.
 const STARTS: &[&str] = &[
     "bash_func",
     "bun_",
@@ -108,7 +108,7 @@ const STARTS: &[&str] = &[
     "yarn_",
 ];
 
-/// What such names end with.
+/// Suffixes of such names.
 const ENDS: &[&str] = &[
     "_args",
     "_askpass",
@@ -139,7 +139,7 @@ const ENDS: &[&str] = &[
     "rcfile",
 ];
 
-/// Names that look like the others and change nothing but how a program shows what it does.
+/// Exceptions that only change the output of a program.
 const HARMLESS: &[&str] = &[
     "cargo_incremental",
     "cargo_term_color",
@@ -159,7 +159,8 @@ const HARMLESS: &[&str] = &[
     "pythonutf8",
 ];
 
-/// Whether a variable of this name may be set for a command without a question: it names nothing that is run.
+/// Returns true if a variable of this name may be set for a command without a question: it names nothing that is
+/// executed.
 pub(crate) fn is_harmless(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.as_str();

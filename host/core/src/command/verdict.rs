@@ -1,20 +1,20 @@
-//! What was said of one simple command of a program.
+//! The verdict on one simple command of a program.
 
 use serde::Serialize;
 
 use crate::decision::Decision;
 
-/// The strictest word about one simple command, and the first rule that said it.
+/// The strictest decision on one simple command, and the first rule with that decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandVerdict {
-    /// The command as a person reads it.
+    /// The command for a person.
     pub command: String,
-    /// What becomes of it.
+    /// The decision.
     pub decision: Decision,
-    /// The rule, in its own spelling.
+    /// The rule, in its original spelling.
     pub rule: String,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub why: String,
-    /// Where it stands in the text, in bytes: from, and up to.
+    /// The byte range in the text: start and end.
     pub span: (usize, usize),
 }

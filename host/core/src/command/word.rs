@@ -1,17 +1,17 @@
-//! One word of a command: what is known of one that only the shell will know, by how it is written.
+//! One word of a command: the properties of an unknown word that follow from its syntax.
 //!
-//! Never here: what a program makes of it.
+//! Out of scope: the meaning of the word to a program.
 
 use super::Word;
 
-/// Numbers that the shell itself has: neither an option nor more than one word.
+/// Numbers from the shell itself: neither an option nor more than one word.
 const NUMBERS: [&str; 4] = ["$?", "$#", "$$", "$!"];
 
-/// What the reader writes for the name of a pipe or a file of the shell's own.
+/// The parser's marker for the name of a pipe or a file of the shell's own.
 const PIPE: &str = "<(…)";
 
 impl Word {
-    /// What the program will get, if that is known.
+    /// The exact text that the program receives, if known.
     pub fn known(&self) -> Option<&str> {
         match self {
             Word::Known(text) => Some(text),
@@ -19,14 +19,14 @@ impl Word {
         }
     }
 
-    /// As a person reads it.
+    /// The text for a person.
     pub fn text(&self) -> &str {
         match self {
             Word::Known(text) | Word::Glob(text) | Word::Found(text) | Word::Unknown(text) => text,
         }
     }
 
-    /// Whether the program gets it as one word, whatever is in it: it is quoted, or a number of the shell's own.
+    /// Returns true if it stays one word whatever its value: it is quoted, or a number from the shell itself.
     pub fn is_single(&self) -> bool {
         match self {
             Word::Known(_) | Word::Found(_) => true,
@@ -35,7 +35,7 @@ impl Word {
         }
     }
 
-    /// Whether the program may get a word for it that begins with a dash.
+    /// Returns true if it may expand to a word with a leading dash.
     pub fn may_be_option(&self) -> bool {
         match self {
             Word::Known(text) => text.starts_with('-'),
@@ -63,7 +63,7 @@ fn is_number(raw: &str) -> bool {
     NUMBERS.contains(&raw) || length.is_some_and(is_name)
 }
 
-/// Whether all that the shell puts in place stands between quotes. Of what is not plain that is not said.
+/// Returns true if all expansions are inside quotes. Returns false in case of doubt.
 fn is_quoted(raw: &str) -> bool {
     let bytes = raw.as_bytes();
     let mut at = 0;
@@ -86,7 +86,7 @@ fn is_quoted(raw: &str) -> bool {
     !raw.is_empty()
 }
 
-/// Behind the double quote that ends what begins here; nothing if it may be several words all the same.
+/// The position after the closing double quote; `None` if it may expand to several words all the same.
 fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = match (bytes.get(at)?, bytes.get(at + 1)) {
@@ -109,10 +109,10 @@ fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The deepest that quotes stand in substitutions. Texts that are deeper are not read at all.
+/// Maximum nesting of quotes in substitutions. Deeper texts are not parsed.
 const DEPTH_MAX: usize = 12;
 
-/// Behind the parenthesis that ends what begins here.
+/// The position after the closing parenthesis.
 fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
     let mut open = 0_usize;
     if depth > DEPTH_MAX {
@@ -132,7 +132,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
             (b'\\', _) => at + 2,
             (b'\'', _) => end(bytes, at + 1, b'\'')?,
             (b'"', _) => {
-                // What is split in there is split for the command in there.
+                // Splitting inside affects only the inner command.
                 let mut inner = at + 1;
                 loop {
                     inner = match (bytes.get(inner)?, bytes.get(inner + 1)) {
@@ -148,7 +148,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
     }
 }
 
-/// Behind the next such byte.
+/// The position after the next such byte.
 fn end(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.iter()

@@ -1,4 +1,4 @@
-//! What bounds an agent's work, as a settings file has it.
+//! The settings and limits of an agent.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::limits::least;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AgentSettings {
-    /// What the model is told beside what mimir tells it.
+    /// Additional instructions for the model.
     pub instructions: Option<String>,
     /// Answers of the model to one task.
     pub max_turns: Option<u64>,
@@ -118,13 +118,13 @@ impl AgentSettings {
         for (key, value, (least, most)) in self.numbers() {
             if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
                 return Err(format!(
-                    "{at}.{key}: {value} is no bound that can be held; it goes from {least} to {most}"
+                    "{at}.{key}: {value} is out of range: expected {least} to {most}"
                 ));
             }
         }
         match self.max_cost {
             Some(cost) if !cost.is_finite() || cost <= 0.0 => Err(format!(
-                "{at}.maxCost: {cost} is no bound that can be held; it is more than 0"
+                "{at}.maxCost: {cost} is out of range: expected more than 0"
             )),
             _ => Ok(()),
         }
@@ -275,6 +275,21 @@ mod tests {
         let mut keys = Vec::new();
         block(json!({"maxTurns": 9, "maxCost": 1})).lowering(&below, &mut keys);
         assert!(keys.is_empty(), "{keys:?}");
+    }
+
+    #[test]
+    fn agent_lowering_names_no_key_that_a_file_leaves_out() {
+        for below in AgentSettings::default().numbers().map(|(key, _, _)| key) {
+            for value in [1_000, 900_000] {
+                let below = block(json!({ below: value, "instructions": "mine", "maxCost": 2 }));
+                let mut keys = Vec::new();
+                AgentSettings::default().lowering(&below, &mut keys);
+                assert!(keys.is_empty(), "{below:?}: {keys:?}");
+            }
+        }
+        let (below, mut keys) = (block(json!({"maxTurns": 2})), Vec::new());
+        block(json!({"maxTurns": 3})).lowering(&below, &mut keys);
+        assert_eq!(keys, ["agent"]);
     }
 
     #[test]

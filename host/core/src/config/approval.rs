@@ -1,4 +1,4 @@
-//! What a person may set about the approval of a tool's calls: one word, or the seeds' block.
+//! The approval setting of a tool: one word, or a block.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,26 +16,26 @@ pub enum ApprovalSetting {
     /// Nothing is set.
     #[default]
     Unset,
-    /// One word for every call.
+    /// One decision for every call.
     Word(#[schemars(with = "String")] Decision),
     /// The block.
     Block(ApprovalBlock),
 }
 
-/// `approval:` with more than a word.
+/// `approval:` as a block.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApprovalBlock {
-    /// What happens to its calls, in place of its own default.
+    /// The decision for its calls, in place of its own default.
     #[schemars(with = "Option<String>")]
     pub level: Option<Decision>,
-    /// Regular expressions over the arguments; a call that one matches is asked about.
+    /// Regular expressions over the arguments; a call with a match requires an approval.
     pub danger_patterns: Vec<String>,
-    /// Calls that are asked about.
+    /// Calls that require an approval.
     pub conditions: Conditions,
 }
 
-/// Calls that are asked about because of what they would do.
+/// Calls that require an approval because of their effects.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Conditions {
@@ -45,27 +45,27 @@ pub struct Conditions {
     pub unknown_host_requires_approval: bool,
 }
 
-/// `approval: {default, tools}`: the seeds' form of a word for all custom tools and one for some.
+/// `approval: {default, tools}`: the decision for all custom tools and for some by name.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalDefaults {
-    /// What happens to calls of custom tools for which nothing else is set; a stricter word of the tool's own stays.
+    /// The decision for calls of custom tools without another setting; a stricter default of the tool itself stays.
     #[schemars(with = "Option<String>")]
     pub default: Option<Decision>,
-    /// What happens to calls of a tool, in place of its own default: the same as `tools.NAME.approval`.
+    /// The decision for calls of a tool, in place of its own default: equivalent to `tools.NAME.approval`.
     #[schemars(with = "BTreeMap<String, String>")]
     pub tools: BTreeMap<String, Decision>,
 }
 
 impl ApprovalDefaults {
-    /// Whether nothing is set.
+    /// Returns true if nothing is set.
     pub fn is_empty(&self) -> bool {
         self.default.is_none() && self.tools.is_empty()
     }
 }
 
 impl ApprovalSetting {
-    /// The word for every call, if there is one.
+    /// The decision for every call, if set.
     pub fn level(&self) -> Option<Decision> {
         match self {
             Self::Unset => None,

@@ -1,25 +1,25 @@
-//! What a person may set about commands: which of them run, and in what sandbox.
+//! Settings of commands: the allowed ones, and their sandbox.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// `execApprovals`: which commands may run.
+/// `execApprovals`: the commands that may run.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExecApprovals {
-    /// Which commands run; not set, those that only read do, and the others are asked about.
+    /// The commands that run without a question; by default those that only read.
     pub mode: Option<ExecMode>,
-    /// The commands that `allowlist` lets through.
+    /// The commands that mode `allowlist` allows.
     pub approvals: Vec<ExecApproval>,
 }
 
-/// Which commands may run.
+/// The mode of the command policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecMode {
     /// All of them.
     Full,
-    /// Those that a pattern matches.
+    /// Commands that match a pattern.
     Allowlist,
     /// None.
     Deny,
@@ -31,15 +31,16 @@ pub enum ExecMode {
 pub struct ExecApproval {
     /// Words of the command; `*` stands for one word, or for all the rest at the end.
     pub pattern: String,
-    /// When it was last used, RFC 3339.
+    /// The time of the last use, RFC 3339.
     #[serde(default)]
     pub last_used: Option<String>,
-    /// Who added it. What was added `auto` counts only after a person has confirmed it: it is asked about.
+    /// The author of the entry. An entry with `auto` counts only after a person has confirmed it; until then mimir
+    /// asks.
     #[serde(default)]
     pub added_by: AddedBy,
 }
 
-/// Who added an approval.
+/// The author of an approval entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AddedBy {

@@ -1,7 +1,7 @@
-//! Who makes vectors of what is remembered, as a settings file has it, and what `memory_search` needs for that.
+//! The settings of the embeddings endpoint, and the needs of `memory_search` that follow from them.
 //!
-//! The component behind `memory_search` knows how to ask; where it may go, and with which secret, follows from the block
-//! that a person has written, and from nothing that the component says.
+//! The component behind `memory_search` builds the requests; their host and secret follow from the settings block that
+//! a person has written, and never from the component.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,45 +11,45 @@ use crate::needs::{HostNeed, SecretNeed};
 use crate::network::Target;
 use crate::tool::{Source, Tool};
 
-/// Who makes vectors of memories, so that they are found by meaning. As a whole it replaces a block of a file below.
+/// The embeddings endpoint, which lets memories be found by meaning. Replaces the block of a weaker file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EmbeddingsSettings {
-    /// Where the endpoint is, up to and without `/embeddings`: `https://api.openai.com/v1`, or one of this machine.
+    /// The URL of the endpoint without `/embeddings`: `https://api.openai.com/v1`, or one on this machine.
     pub url: String,
     /// The model that makes the vectors.
     pub model: String,
-    /// The name of the secret that lets us in, as `mimir secrets set` keeps it.
+    /// The name of the secret with the API key, as stored by `mimir secrets set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Numbers of a vector, for models that leave a choice.
+    /// Dimensions of a vector, for models with a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4096))]
     pub dimensions: Option<u32>,
 }
 
-/// The variable by which a tool says that it compares meanings, and in which it finds the block as JSON.
+/// The variable by which a tool declares that it compares meanings, and in which it gets the block as JSON.
 pub const EMBEDDINGS_VARIABLE: &str = "EMBEDDINGS";
 
-/// More numbers than any model has; the vectors of a long memory would not fit into a value of storage.
+/// More dimensions than any model has; the vectors of a large memory would not fit into a stored value.
 const DIMENSIONS_MOST: u32 = 4096;
 
-/// Letters of a model's name.
+/// Maximum characters of a model's name.
 const MODEL_MOST: usize = 200;
 
-/// An endpoint that can be asked.
+/// A valid embeddings endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Embeddings {
     /// The block as JSON.
     pub settings: String,
-    /// Where it is asked.
+    /// The host.
     pub host: HostNeed,
-    /// What lets us in.
+    /// The API key.
     pub secret: Option<SecretNeed>,
 }
 
 impl EmbeddingsSettings {
-    /// Checks the block. The error says which key is wrong, and what.
+    /// Checks the block. The error names the wrong key and the reason.
     pub fn check(&self) -> Result<Embeddings, String> {
         let target =
             Target::parse(&self.url).map_err(|error| format!("embeddings.url: {error}"))?;
@@ -61,7 +61,7 @@ impl EmbeddingsSettings {
         }
         let model = self.model.trim();
         if model.is_empty() || model.len() > MODEL_MOST || model.chars().any(char::is_control) {
-            return Err("embeddings.model is no name of a model".to_owned());
+            return Err("embeddings.model is not a valid model name".to_owned());
         }
         if let Some(dimensions) = self.dimensions
             && !(1..=DIMENSIONS_MOST).contains(&dimensions)
@@ -83,7 +83,7 @@ impl EmbeddingsSettings {
             }
             Some(name) => {
                 return Err(format!(
-                    "embeddings.key: `{}` is no name of a secret: letters, digits and _; the value itself goes into `mimir secrets set`",
+                    "embeddings.key: `{}` is not a valid name of a secret: use letters, digits and _; the value itself goes into `mimir secrets set`",
                     crate::text::visible(crate::text::prefix(name, 8))
                 ));
             }
@@ -101,7 +101,7 @@ impl EmbeddingsSettings {
 }
 
 impl Embeddings {
-    /// Gives a built-in tool that compares meanings the needs that come with the endpoint. Other tools ask for hosts by
+    /// Adds the needs of the endpoint to a built-in tool that compares meanings. Other tools declare their hosts
     /// themselves.
     pub fn equip(&self, tool: &mut Tool) {
         if !compares(tool) {
@@ -114,14 +114,14 @@ impl Embeddings {
     }
 }
 
-/// Whether it is the tool that this block is for.
+/// Returns true for the tool that this block is for.
 pub(crate) fn compares(tool: &Tool) -> bool {
     let mut variables = tool.definition.needs.variables.iter();
     tool.source == Source::BuiltIn && variables.any(|name| name == EMBEDDINGS_VARIABLE)
 }
 
 impl Config {
-    /// The embeddings endpoint, if one is set that can be asked.
+    /// The embeddings endpoint, if a valid one is set.
     pub fn embeddings(&self) -> Option<Embeddings> {
         self.embeddings.as_ref()?.check().ok()
     }

@@ -1,4 +1,4 @@
-//! What a person may set about a tool's results and its standing towards content of strangers.
+//! Settings of the labels of a tool's results, and of its calls after untrusted content.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,18 +9,18 @@ use crate::outcome::{DataClass, TrustLevel};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct LabelSettings {
-    /// Who stands behind its results: untrusted, verified or user.
+    /// The trust level of its results: untrusted, verified or user.
     #[schemars(with = "Option<String>")]
     #[serde(deserialize_with = "not_system")]
     pub output_trust: Option<TrustLevel>,
-    /// How far its results may travel: public, internal, sensitive or secret.
+    /// The data class of its results: public, internal, sensitive or secret.
     #[schemars(with = "Option<String>")]
     pub output_data_class: Option<DataClass>,
-    /// `false`: a session that has read content of strangers asks before it calls this tool.
+    /// `false`: a session that has read untrusted content asks before it calls this tool.
     pub accepts_untrusted: Option<bool>,
 }
 
-/// `system` is mimir's own word, which no tool has.
+/// `system` is reserved for mimir.
 fn not_system<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<TrustLevel>, D::Error> {
     match Option::<TrustLevel>::deserialize(from)? {
         Some(TrustLevel::System) => Err(serde::de::Error::custom(
@@ -34,7 +34,7 @@ fn not_system<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<TrustL
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RedactionSettings {
-    /// Ids of rules that do not apply to this tool's results.
+    /// Ids of redaction rules that do not apply to this tool's results.
     pub exceptions: Vec<String>,
 }
 
@@ -42,9 +42,9 @@ pub struct RedactionSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ToolAudit {
-    /// Whether the arguments of its calls are kept, in place of `audit.logArgs`.
+    /// Records the arguments of its calls, in place of `audit.logArgs`.
     pub log_args: Option<bool>,
-    /// Results are never kept; only `false` is accepted.
+    /// Results are never recorded; only `false` is accepted.
     #[serde(deserialize_with = "never")]
     pub log_output: bool,
 }

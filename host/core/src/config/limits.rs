@@ -1,4 +1,4 @@
-//! The bounds of a call as a settings file has them, and which of them can be held.
+//! The limits of a call in a settings file, and their ranges.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
 
-/// Bounds of a call; what is not set keeps its default.
+/// Limits of a call; unset ones keep their default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct LimitSettings {
@@ -25,9 +25,9 @@ pub struct LimitSettings {
     pub output_bytes: Option<u64>,
     /// Characters of text for the model.
     pub output_chars: Option<usize>,
-    /// Log lines kept.
+    /// Log lines stored.
     pub log_lines: Option<usize>,
-    /// Bytes kept of a log line.
+    /// Bytes stored per log line.
     pub log_line_bytes: Option<usize>,
     /// Files open at once.
     pub open_files: Option<usize>,
@@ -37,14 +37,14 @@ pub struct LimitSettings {
     pub new_files: Option<u64>,
     /// Wall clock of one request over the network in milliseconds.
     pub http_time_ms: Option<u64>,
-    /// Bytes of the body of a request, and of its answer's.
+    /// Bytes of the body of a request and of its response.
     pub http_body_bytes: Option<u64>,
     /// Wall clock of compiling a component in milliseconds. A component is compiled once, before its first call, in a
-    /// process of its own; a component that describes itself is compiled before it is known which tools it has, so that
-    /// only the top-level `limits` count for it.
+    /// process of its own; a component that describes itself is compiled before its tools are known, so that only the
+    /// top-level `limits` apply to it.
     pub compile_time_ms: Option<u64>,
-    /// Memory in MiB that compiling a component may take. Enforced on Linux; other systems have the time, and the bounds
-    /// on the number of functions and the size of the code.
+    /// Memory in MiB that compiling a component may take. Enforced on Linux; other systems only limit the time, the
+    /// number of functions and the size of the code.
     pub compile_memory_mb: Option<u64>,
     /// Calls of one plugin at a time.
     pub concurrent: Option<usize>,
@@ -53,7 +53,7 @@ pub struct LimitSettings {
 }
 
 impl LimitSettings {
-    /// These bounds, and `base` where nothing is set.
+    /// These limits, and those of `base` where unset.
     pub fn over(self, base: Limits) -> Limits {
         Limits {
             wall: self.time_ms.map_or(base.wall, Duration::from_millis),
@@ -85,13 +85,13 @@ impl LimitSettings {
         }
     }
 
-    /// Whether any of these bounds is wider than that of `base`.
+    /// Returns true if any of these limits is wider than that of `base`.
     pub(super) fn raises(self, base: Limits) -> bool {
         let limits = self.over(base);
         limits != limits.tightest(base)
     }
 
-    /// Checks that every bound that is set can be held; `at` is the key of the block.
+    /// Checks that every limit is in range; `at` is the key of the block.
     pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
         let count = |number: Option<usize>| number.map(|number| number as u64);
         check_time(&format!("{at}.timeMs"), self.time_ms)?;
@@ -164,49 +164,48 @@ impl From<Limits> for LimitSettings {
     }
 }
 
-/// A bound that cannot be held.
+/// A limit out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {value} is no bound that can be held; it goes from {least} to {most}")]
+#[error("{key}: {value} is out of range: expected {least} to {most}")]
 pub struct OutOfRange {
-    /// Where it stands.
+    /// The key.
     pub key: String,
-    /// What stands there.
+    /// The value.
     pub value: u64,
-    /// The least that makes sense.
+    /// The minimum.
     pub least: u64,
-    /// The most that can be held, or that bounds anything.
+    /// The maximum that can be enforced, or that limits anything.
     pub most: u64,
 }
 
-/// From the least to the most.
+/// Minimum and maximum.
 type Range = (u64, u64);
 
-/// A day: what takes longer is no call. The same as for `mimir call --timeout`.
+/// A day, as for `mimir call --timeout`: a longer call makes no sense.
 const TIME_MS: Range = (1, 24 * 60 * 60 * 1_000);
 
-/// Less than the least does not even start a component. The most is what the engine can count: who sets it
-/// wants the clock alone to bound a call.
+/// The minimum starts a component. The maximum is that of the engine's counter: with it the clock alone limits a call.
 const FUEL: Range = (1_000, i64::MAX as u64);
 
 /// A result is in memory several times while it is read and shown.
 const OUTPUT_BYTES: Range = (1, 1 << 30);
 const OUTPUT_CHARS: Range = (1, 1 << 30);
 
-/// None are kept, to as many as anybody reads; a line from a letter to a page of a book of JSON.
+/// From none to more than a person reads; a line from one byte to a page of JSON.
 const LOG_LINES: Range = (0, 1_000_000);
 const LOG_LINE_BYTES: Range = (1, 1 << 20);
 
-/// One file, to what a process may usually have open in all.
+/// From one file to the usual limit of a process.
 const OPEN_FILES: Range = (1, 1 << 16);
 
-/// Less than the least compiles nothing at all; the most is what the largest machines have.
+/// The minimum compiles a small component; the maximum is the memory of the largest machines.
 const COMPILE_MEMORY_MB: Range = (64, 1 << 20);
 
-/// A call that may add nothing, to a terabyte and a billion files.
+/// From a call that may add nothing to a terabyte and a billion files.
 const NEW_FILE_BYTES: Range = (0, 1 << 40);
 const NEW_FILES: Range = (0, 1_000_000_000);
 
-/// Each call of the last minute is remembered. A tool that may not run at all has `enabled: false`.
+/// Each call of the last minute is remembered. To forbid all calls, use `enabled: false`.
 const CALLS_PER_MINUTE: Range = (1, 1_000_000);
 
 /// Checks a wall clock.
@@ -214,7 +213,7 @@ pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRang
     check(|| key.to_owned(), millis, TIME_MS)
 }
 
-/// Checks that a value, if it is set, is within its bounds. `key` names it in the error.
+/// Checks that a value, if set, is in range. `key` names it in the error.
 pub(super) fn check(
     key: impl FnOnce() -> String,
     value: Option<u64>,

@@ -1,4 +1,4 @@
-//! What a person may set about other people's MCP servers: how each is started or reached, and in what bounds.
+//! Settings of third-party MCP servers: command or URL, and limits.
 
 use std::collections::BTreeMap;
 
@@ -58,51 +58,51 @@ pub enum McpProtocol {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpServer {
-    /// The program that is the server, started in the sandbox.
+    /// The program of the server, started in the sandbox.
     pub command: Option<String>,
-    /// The package of a registry that is the server, downloaded once and started from there without the network.
-    /// `mimir mcp add NAME -- npx PACKAGE` (or `uvx`) writes it.
+    /// The registry package of the server, downloaded once and started from there without the network. `mimir mcp add
+    /// NAME -- npx PACKAGE` (or `uvx`) writes it.
     pub package: Option<McpPackage>,
     /// Its arguments.
     pub args: Vec<String>,
     /// Its variables; `${NAME}` is the secret of that name.
     pub env: BTreeMap<String, String>,
-    /// The folder that it starts in, from the workspace; an empty one of its own where none is named.
+    /// The working directory, from the workspace; an empty folder of its own if unset.
     pub cwd: Option<String>,
-    /// Lets a server that is in no sandbox, or is given secrets, start with what leads into the workspace. Risky: if it
-    /// runs what lies there, whoever may write a file there, as a model may, runs code as you, or reads those secrets.
+    /// Lets a server without a sandbox, or with secrets, start with paths into the workspace. Risky: if it runs code
+    /// from there, anyone who may write a file there, such as a model, runs code as you, or reads those secrets.
     pub workspace_code: Option<bool>,
-    /// Where a server is reached over HTTP.
+    /// The URL of a server reached over HTTP.
     pub url: Option<String>,
     /// Headers of each request to it; `${NAME}` is the secret of that name.
     pub headers: BTreeMap<String, String>,
-    /// How a login at it goes, where it wants one.
+    /// Settings of the login, if the server requires one.
     pub oauth: Option<McpOauth>,
-    /// The protocol generation to speak with it: `2025-11-25` or `2026-07-28`. Without it both are tried.
+    /// The protocol generation: `2025-11-25` or `2026-07-28`. If unset, both are tried.
     pub protocol: Option<McpProtocol>,
-    /// `false` leaves it alone.
+    /// `false` disables it.
     pub enabled: Option<bool>,
-    /// Longest time of one call, in milliseconds; the limits of calls hold all the same.
+    /// Timeout of one call in milliseconds, within the limits of calls.
     pub timeout_ms: Option<u64>,
-    /// Longest time until it is ready, in milliseconds.
+    /// Timeout of its start in milliseconds.
     pub start_timeout_ms: Option<u64>,
-    /// After how long without a call it is stopped, in milliseconds.
+    /// Time without a call after which it is stopped, in milliseconds.
     pub idle_ms: Option<u64>,
-    /// What stands before the names of its tools, in place of `mcp_<server>_`; it may be nothing.
+    /// The prefix of its tool names, in place of `mcp_<server>_`; may be empty.
     pub prefix: Option<String>,
-    /// Whether clients of mimir see its resources; they do, unless this is `false`.
+    /// `false` hides its resources from clients of mimir.
     pub resources: Option<bool>,
-    /// Whether clients of mimir see its prompts; they do, unless this is `false`.
+    /// `false` hides its prompts from clients of mimir.
     pub prompts: Option<bool>,
-    /// Whether it may have the client's person fill in a form; it may, unless this is `false`.
+    /// `false` forbids it to have the client's person fill in a form.
     pub elicitation: Option<bool>,
-    /// Whether it may have the client's model complete a text.
+    /// Allows it to have the client's model complete a text.
     pub sampling: Option<bool>,
-    /// Whether it is told the workspace as its root.
+    /// Tells it the workspace as its root.
     pub roots: Option<bool>,
-    /// The sandbox that it runs in, in place of that of commands.
+    /// Its sandbox, in place of that of commands.
     pub sandbox: Option<SandboxMode>,
-    /// Whether it reaches the network from there. Asked for and not to be had, it is not started.
+    /// Gives it access to the network. If it is set and not available, the server is not started.
     pub network_access: Option<bool>,
     /// The hosts that it reaches from its sandbox, by mimir's proxy: `api.example.com`, `*.example.com`, or `*` for
     /// every public host.
@@ -110,13 +110,13 @@ pub struct McpServer {
     /// The folders of the workspace that the program of a package sees: `.` for all of it, `docs:ro` to be read only.
     /// An argument that names one of them is given as its absolute path. Not set, it sees nothing of the workspace.
     pub folders: Vec<String>,
-    /// What it sees beside the workspace and what all commands see.
+    /// Mounts in addition to those of all commands.
     #[schemars(with = "Vec<String>")]
     pub bind_mounts: Vec<BindMount>,
 }
 
 impl McpServer {
-    /// Whether it may be used.
+    /// Returns true if it may be used.
     pub fn is_enabled(&self) -> bool {
         self.enabled != Some(false)
     }
@@ -129,7 +129,7 @@ impl McpServer {
             mode: self.sandbox.or(base.mode),
             network_access: match self.network.is_empty() {
                 false => Some(true),
-                // What commands may reach says nothing about a package of somebody else.
+                // The network access of commands does not extend to a third-party package.
                 true if self.package.is_some() => self.network_access,
                 true => self.network_access.or(base.network_access),
             },
@@ -138,13 +138,13 @@ impl McpServer {
         }
     }
 
-    /// Whether the settings say who sends the requests: then no login does.
+    /// Returns true if the settings authenticate the requests: then no login is used.
     pub fn has_authorization(&self) -> bool {
         let mut names = self.headers.keys();
         names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// The hosts of `network`. An error says what is wrong.
+    /// The hosts of `network`; the error tells what is wrong.
     pub fn hosts(&self) -> Result<Vec<HostPattern>, String> {
         let hosts = self.network.iter().map(|text| match text.as_str() {
             "*" => Ok(HostPattern::any()),
@@ -153,7 +153,7 @@ impl McpServer {
         hosts.collect()
     }
 
-    /// The folders of `folders`. An error says what is wrong.
+    /// The folders of `folders`; the error tells what is wrong.
     pub fn launch_folders(&self) -> Result<Vec<LaunchFolder>, String> {
         let folders = self.folders.iter().map(|text| {
             let (path, writable) = match text.strip_suffix(":ro") {
@@ -174,7 +174,7 @@ impl McpServer {
 }
 
 impl McpSettings {
-    /// The servers that differ from those below: what starts or reaches something else. Also marks that are taken away.
+    /// The servers that differ from the weaker files in their program or URL; also marking that is removed.
     pub(super) fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
         if self.marks == Marks::Minimal && below.marks != Marks::Minimal {
             keys.push("mcp.marks: minimal".to_owned());
@@ -195,7 +195,7 @@ impl McpSettings {
         }
     }
 
-    /// Only the servers below, without those that were switched off here.
+    /// Keeps only the servers of the weaker files, without those that were disabled here.
     pub(super) fn within(&mut self, below: &Self) {
         if self.marks == Marks::Minimal {
             self.marks = below.marks;
@@ -211,8 +211,8 @@ impl McpSettings {
         self.servers = servers.collect();
     }
 
-    /// A server that a later file describes replaces that of an earlier one as a whole: what one file keeps secret
-    /// goes to no program of another. `files` are the blocks, the strongest last.
+    /// Merges the files: a server in a later file replaces that of an earlier one as a whole, so that the secrets of
+    /// one file are never passed to a program of another. `files` are the blocks, the strongest last.
     pub fn whole(&mut self, files: &[&Self]) {
         for (name, server) in &mut self.servers {
             let mut found = files.iter().filter_map(|file| file.servers.get(name));
@@ -232,7 +232,7 @@ impl McpSettings {
 }
 
 impl McpServer {
-    /// What only switches a server off.
+    /// An entry that only disables a server.
     fn off() -> Self {
         Self {
             enabled: Some(false),

@@ -1,7 +1,7 @@
-//! Which language model is asked and where it is, as a settings file has it.
+//! The settings of language models and their providers.
 //!
-//! Where a conversation goes, and with which secret, follows from what a person has written, and from nothing else: a
-//! model on this machine, too, is asked only where a file names it.
+//! The destination of a conversation and its secret follow only from settings that a person has written: a model on
+//! this machine, too, is used only if a file names it.
 
 use std::collections::BTreeMap;
 
@@ -13,70 +13,69 @@ use crate::names::did_you_mean;
 use crate::network::{Scheme, Target};
 use crate::text::{prefix, visible};
 
-/// One provider of models. One that says where it is replaces that of a file below as a whole.
+/// One model provider. An entry with a URL or an API replaces that of a weaker file as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProviderSettings {
-    /// What it speaks; where none is set, what the provider of that name does.
+    /// The API that it speaks; by default that of the provider of this name.
     pub api: Option<Api>,
-    /// Where it is: the address that the paths of its API follow. Without one it is the provider's own; a model of this
-    /// machine has to be named.
+    /// The base URL of its API; by default the provider's own. Required for a model on this machine.
     pub url: Option<String>,
-    /// The name of the secret that lets us in, as `mimir secrets set` keeps it.
+    /// The name of the secret with the API key.
     pub key: Option<String>,
-    /// What its models cost, by their names; `*` is any other.
+    /// The prices of its models, by their names; `*` is any other.
     pub prices: BTreeMap<String, Price>,
 }
 
-/// What a provider speaks.
+/// The API of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Api {
-    /// OpenAI's chat completions, and whoever speaks like that.
+    /// OpenAI's chat completions, and compatible ones.
     Openai,
     /// OpenAI's responses.
     Responses,
     /// Anthropic's messages.
     Anthropic,
-    /// Google's Gemini, by the form of OpenAI's that it has.
+    /// Google's Gemini, by its OpenAI-compatible endpoint.
     Gemini,
-    /// Ollama, by the form of OpenAI's that it has.
+    /// Ollama, by its OpenAI-compatible endpoint.
     Ollama,
 }
 
-/// What a million tokens cost, in one currency: dollars, unless you reckon in another throughout.
+/// The price of a million tokens, in one currency: dollars, unless you use another throughout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Of what is sent.
+    /// Price of input tokens.
     #[schemars(range(min = 0))]
     pub input: f64,
-    /// Of what is answered.
+    /// Price of output tokens.
     #[schemars(range(min = 0))]
     pub output: f64,
 }
 
-/// A model that can be asked.
+/// A model chosen from the settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenModel {
     /// The name of its provider in the settings.
     pub provider: String,
     /// Its own name.
     pub model: String,
-    /// What is spoken with it.
+    /// Its API.
     pub api: Api,
-    /// Where it is; ends in `/`.
+    /// The base URL; ends in `/`.
     pub url: String,
-    /// The name of the secret that lets us in.
+    /// The name of the secret with the API key.
     pub key: Option<String>,
-    /// What it costs, where that is known.
+    /// The price, if known.
     pub price: Option<Price>,
 }
 
-/// The longest name of a provider.
+/// The maximum length of a provider's name.
 const NAME_MAX: usize = 40;
 
-/// More than this for a million tokens is a slip.
+/// A higher price for a million tokens is a mistake.
 const PRICE_MOST: f64 = 1e6;
 
 impl Api {
@@ -89,7 +88,7 @@ impl Api {
         Api::Ollama,
     ];
 
-    /// As the settings spell it.
+    /// The spelling in the settings.
     pub const fn as_str(self) -> &'static str {
         match self {
             Api::Openai => "openai",
@@ -100,8 +99,8 @@ impl Api {
         }
     }
 
-    /// Where the provider is that made it, and the usual name of the secret that it wants. Ollama is on a machine of
-    /// the person's, and which one is theirs to say.
+    /// The base URL of the API's own provider, and the usual name of its secret. Ollama has none: it runs on a machine
+    /// of the person's choice.
     const fn own(self) -> Option<(&'static str, &'static str)> {
         match self {
             Api::Openai | Api::Responses => Some(("https://api.openai.com/v1/", "OPENAI_API_KEY")),
@@ -120,8 +119,8 @@ impl Api {
 }
 
 impl ProviderSettings {
-    /// The blocks of several files as one, the strongest last. One that says where the provider is, or what it speaks,
-    /// replaces those before it: what one file keeps secret goes to no address of another.
+    /// Merges the blocks of several files, the strongest last. One with a URL or an API replaces those before it, so
+    /// that the secret of one file is never sent to an address of another.
     pub fn whole<'a>(blocks: impl Iterator<Item = &'a Self>) -> Self {
         let mut whole = Self::default();
         for block in blocks {
@@ -140,12 +139,12 @@ impl ProviderSettings {
         whole
     }
 
-    /// Checks what can be said of it alone. The error says which key is wrong, and what.
+    /// Checks the entry alone. The error names the wrong key and the reason.
     pub fn check(&self, name: &str) -> Result<(), String> {
         self.place(name).map(drop)
     }
 
-    /// What it speaks, where, and with which secret.
+    /// The API, the base URL and the secret's name.
     fn place(&self, name: &str) -> Result<(Api, String, Option<String>), String> {
         let at = format!("providers.{}", visible(prefix(name, NAME_MAX)));
         let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
@@ -165,7 +164,7 @@ impl ProviderSettings {
         }
         let Some(api) = self.api.or_else(|| Api::named(name)) else {
             return Err(format!(
-                "{at}.api is missing: say what it speaks, `openai` if you are not sure (or responses, anthropic, gemini, ollama)"
+                "{at}.api is missing: name its API, `openai` if you are not sure (or responses, anthropic, gemini, ollama)"
             ));
         };
         let word = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
@@ -173,11 +172,11 @@ impl ProviderSettings {
             && (key.is_empty() || key.len() > 64 || !key.bytes().all(word))
         {
             return Err(format!(
-                "{at}.key is no name of a secret: letters, digits and _; the value itself goes into `mimir secrets set`"
+                "{at}.key is not a valid name of a secret: use letters, digits and _; the value itself goes into `mimir secrets set`"
             ));
         }
         let (url, key) = match (&self.url, api.own()) {
-            // The usual secret is for the usual place: no other address gets it unasked.
+            // The default secret is for the default URL only: no other address gets it unless named.
             (Some(url), _) => (url.as_str(), self.key.clone()),
             (None, Some((url, key))) => {
                 let key = self.key.clone().unwrap_or_else(|| key.to_owned());
@@ -193,7 +192,7 @@ impl ProviderSettings {
         let parsed = target.url();
         if parsed.query().is_some() || parsed.fragment().is_some() {
             return Err(format!(
-                "{at}.url has a `?` or a `#`; it is only the beginning"
+                "{at}.url has a query or a fragment: give the base URL alone"
             ));
         }
         if let (Some(_), Scheme::Http) = (&key, target.scheme())
@@ -212,8 +211,7 @@ impl ProviderSettings {
 }
 
 impl Config {
-    /// The model that is meant by `PROVIDER/MODEL`: `wanted`, or else what the settings name. The error says what to
-    /// write.
+    /// Resolves `PROVIDER/MODEL`: `wanted`, or else the model of the settings. The error tells what to write.
     pub fn chosen_model(&self, wanted: Option<&str>) -> Result<ChosenModel, String> {
         let Some(name) = wanted.or(self.model.as_deref()) else {
             return Err(
@@ -241,7 +239,7 @@ impl Config {
                 let near = did_you_mean(provider, known);
                 let provider = visible(prefix(provider, NAME_MAX));
                 return Err(format!(
-                    "there is no provider `{provider}`.{near} The settings describe one under `providers.{provider}`"
+                    "unknown provider `{provider}`.{near} The settings define one under `providers.{provider}`"
                 ));
             }
         };
@@ -257,7 +255,7 @@ impl Config {
         })
     }
 
-    /// The keys about models that differ from those below: a conversation would go somewhere else.
+    /// The keys about models that differ from the weaker files: a conversation would go elsewhere.
     pub(super) fn model_lowering(&self, below: &Self, keys: &mut Vec<String>) {
         if let Some(model) = self.model.as_ref().filter(|_| self.model != below.model) {
             keys.push(format!("model: {}", visible(prefix(model, 80))));

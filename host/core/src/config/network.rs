@@ -1,4 +1,4 @@
-//! What tools reach over the network, as a settings file has it.
+//! The network access of tools in a settings file.
 
 use core::net::IpAddr;
 use std::borrow::Cow;
@@ -10,37 +10,37 @@ use serde::{Deserialize, Deserializer, de};
 use super::Config;
 use crate::network::{Entry, Host, HostPattern, Mode, NetworkPolicy, Rules, Target, Verdict};
 
-/// What may be reached; what is not set keeps its default, and in the block of a tool what all tools have.
+/// Network access; an unset key keeps its default, and in the block of a tool the value for all tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct NetworkSettings {
-    /// `none`, `allowlist` or `any`: which hosts are reached at all.
+    /// `none`, `allowlist` or `any`: the hosts that can be reached at all.
     pub mode: Option<Mode>,
-    /// Hosts that are reached; addresses of this machine and its networks only where they are named as such.
+    /// Reachable hosts; addresses of this machine and its networks only if named as such.
     pub allowed_hosts: Option<Vec<HostPattern>>,
-    /// Ports that are never reached, in place of the well-known ones.
+    /// Blocked ports, in place of the well-known ones.
     pub blocked_ports: Option<Vec<u16>>,
-    /// Whether addresses of this machine and the networks round it are out of reach for names that lead to them.
+    /// Blocks names that resolve to addresses of this machine or of private networks.
     #[serde(rename = "blockPrivateIPs")]
     pub block_private_ips: Option<bool>,
-    /// Whether the metadata services of clouds are out of reach, also where private addresses are not.
+    /// Blocks the metadata services of clouds, even if private addresses are allowed.
     pub block_metadata_endpoints: Option<bool>,
-    /// Names with the addresses that they are taken for, as in a hosts file.
+    /// Names with fixed addresses, as in a hosts file.
     pub hosts: FixedHosts,
-    /// PEM files of certificates that are trusted beside those of the platform: by their paths from the folder of the
-    /// settings, and in those of a project from the workspace.
+    /// PEM files of certificates trusted in addition to those of the platform: paths relative to the folder of the
+    /// settings file, and for those of a project relative to the workspace.
     pub extra_roots: Vec<String>,
-    /// What these settings are held within, because nobody has accepted the file.
+    /// A cap on these settings while the file is not accepted.
     #[serde(skip)]
     cap: Option<Box<NetworkSettings>>,
 }
 
-/// Names, each with one address or several.
+/// Names, each with one or more addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FixedHosts(pub BTreeMap<Host, Vec<IpAddr>>);
 
 impl NetworkSettings {
-    /// These settings, and `base` where nothing is set.
+    /// These settings, and those of `base` where unset.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let mut hosts = base.hosts.clone();
@@ -62,12 +62,12 @@ impl NetworkSettings {
         }
     }
 
-    /// The policy that they state; `at` is the key of the block, for messages.
+    /// The network policy of these settings; `at` is the key of the block, for messages.
     pub fn policy(&self, at: &str) -> NetworkPolicy {
         self.policy_over(at, &[])
     }
 
-    /// The same, with `granted` for the list of hosts where none is set.
+    /// The network policy, with `granted` in place of an unset list of hosts.
     pub fn policy_over(&self, at: &str, granted: &[Entry]) -> NetworkPolicy {
         let mut own = self.rules(at);
         if self.allowed_hosts.is_none() {
@@ -76,13 +76,13 @@ impl NetworkSettings {
         let Some(cap) = &self.cap else {
             return NetworkPolicy::new(own);
         };
-        // Where a name leads is not for a file to say that nobody has accepted.
+        // A file that is not accepted must not redirect names.
         own.hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
         NetworkPolicy::new(own).within(cap.policy_over(at, granted))
     }
 
-    /// The settings that count before a person has accepted them.
+    /// The settings that count before a person accepts the file.
     pub(crate) fn accepted(&self) -> &Self {
         self.cap.as_deref().map_or(self, Self::accepted)
     }
@@ -93,7 +93,7 @@ impl NetworkSettings {
         matches!(rules.judge(target, method), Verdict::Allowed(Some(_)))
     }
 
-    /// The same as a cap on what others set: what is not set here caps nothing.
+    /// The network policy as a cap on other settings: unset keys cap nothing.
     pub fn cap(&self, at: &str) -> NetworkPolicy {
         let open = match self.allowed_hosts {
             Some(_) => Mode::Allowlist,
@@ -108,7 +108,7 @@ impl NetworkSettings {
         })
     }
 
-    /// The PEM files that count.
+    /// The PEM files in force.
     pub fn roots(&self) -> Vec<&str> {
         let within = |root: &&str| {
             let cap = self.cap.as_ref();
@@ -137,12 +137,12 @@ impl NetworkSettings {
         }
     }
 
-    /// Holds these settings within others.
+    /// Caps these settings by others.
     pub(super) fn within(&mut self, cap: Self) {
         self.cap = Some(Box::new(cap));
     }
 
-    /// The keys that let more than `below` does.
+    /// Collects the keys that allow more than `below` does.
     pub(super) fn lowering(&self, place: &str, below: &Self, keys: &mut Vec<String>) {
         let base = below.rules(place);
         if let Some(mode) = self.mode.filter(|mode| *mode > base.mode) {
@@ -194,7 +194,7 @@ fn push<T: ToString>(
 }
 
 impl Config {
-    /// What a tool may reach, or all tools without a block of their own.
+    /// The network policy of a tool; `None` for tools without a block of their own.
     pub fn network(&self, tool: Option<&str>) -> NetworkPolicy {
         match tool.filter(|name| self.tools.each.contains_key(*name)) {
             Some(name) => self
@@ -214,7 +214,7 @@ impl Config {
     }
 }
 
-/// One address or several, as they are written.
+/// One address or several, as written in the file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "an IP address, or a list of them")]
 #[schemars(with = "Written")]
@@ -223,7 +223,7 @@ enum Addresses {
     Several(Vec<IpAddr>),
 }
 
-/// The same for the schema.
+/// The type for the JSON Schema.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "its schema is all that it is for")]

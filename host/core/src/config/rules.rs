@@ -1,4 +1,4 @@
-//! Argument rules as they stand in a file: about which calls they speak, and what they say.
+//! Argument rules as written in a file: the calls they match, and their decision.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::tool::{Group, Source};
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RuleSettings {
-    /// What messages call it.
+    /// Its name in messages.
     #[serde(default)]
     pub name: Option<String>,
     /// Names or aliases of tools; none means every tool.
@@ -27,34 +27,34 @@ pub struct RuleSettings {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub sources: Vec<Source>,
-    /// What the arguments must be, by their paths, such as `path` or `items[*].name`; all of it must hold.
+    /// Conditions on arguments, by their paths, such as `path` or `items[*].name`; all must hold.
     #[serde(default)]
     pub when: BTreeMap<String, MatcherSettings>,
-    /// What the rule says of such a call.
+    /// The decision for matching calls.
     #[schemars(with = "String")]
     pub decision: Decision,
-    /// Why, in the words that a person and a model read.
+    /// The reason, shown to the person and the model.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Arguments that the rule must speak of; checked when the file is loaded.
+    /// Example arguments that the rule must match; checked when the file is loaded.
     #[serde(default, rename = "match")]
     pub matches: Vec<Value>,
-    /// Arguments that the rule must not speak of; checked when the file is loaded.
+    /// Example arguments that the rule must not match; checked when the file is loaded.
     #[serde(default)]
     pub no_match: Vec<Value>,
 }
 
-/// What one argument must be. Everything that is set must hold.
+/// A condition on one argument. Every key that is set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct MatcherSettings {
     /// A text that this glob matches; `*` stops at `/`, `**` does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glob: Option<String>,
-    /// A text that this regular expression finds something in.
+    /// A text with a match of this regular expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regex: Option<String>,
-    /// This very value.
+    /// Exactly this value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
     /// A number of at least this.
@@ -63,10 +63,10 @@ pub struct MatcherSettings {
     /// A number of at most this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// A path of this folder or of anything below it; both count from the workspace root.
+    /// A path of this folder or of anything below it; both relative to the workspace root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inside: Option<String>,
-    /// Whether the argument is there at all.
+    /// True if the argument must be present, false if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exists: Option<bool>,
     /// The opposite of this.

@@ -1,4 +1,4 @@
-//! What a person may set about the sandbox that commands run in: a name, or a block.
+//! Settings of the sandbox for commands: a name, or a block.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,82 +13,82 @@ use serde::{Deserialize, Serialize};
 use super::{OutOfRange, limits};
 use crate::code::Language;
 
-/// `sandbox`: the name of one, or a block with what it is to hold.
+/// `sandbox`: the name of a mode, or a block.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SandboxSettings {
-    /// Which one; not set, it is [`SandboxMode::Auto`].
+    /// The mode; unset it is [`SandboxMode::Auto`].
     pub mode: Option<SandboxMode>,
     /// The image of containers.
     pub image: Option<String>,
-    /// The images of containers that code of `run_code` runs in, where one is not [`Self::image`].
+    /// The images for code of `run_code`, per language, in place of [`Self::image`].
     pub images: BTreeMap<Language, String>,
-    /// The socket of the container engine, where it is none of the usual ones.
+    /// The socket of the container engine, if not at a usual path.
     pub socket: Option<String>,
-    /// What commands see beside the workspace.
+    /// Additional mounts.
     pub bind_mounts: Vec<BindMount>,
-    /// Whether commands reach the network. Asked for and not to be had, no command starts.
+    /// Gives commands access to the network. If it is set and not available, no command starts.
     pub network_access: Option<bool>,
-    /// Most memory of a command, in MiB.
+    /// Maximum memory of a command, in MiB.
     pub max_memory_mb: Option<u64>,
-    /// Most processor time of a command, in percent of one processor.
+    /// Maximum processor time of a command, in percent of one processor.
     pub max_cpu_percent: Option<u32>,
-    /// Most processes and threads of a command.
+    /// Maximum processes and threads of a command.
     pub max_processes: Option<u64>,
 }
 
-/// Which sandbox commands run in.
+/// The kind of sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxMode {
-    /// The strongest that this machine has; never `none`.
+    /// The strongest one available on this machine; never `none`.
     #[default]
     Auto,
-    /// What the kernel has.
+    /// The kernel's mechanisms.
     #[serde(alias = "nsjail")]
     Process,
     /// A container of Docker or Podman.
     #[serde(alias = "docker")]
     Container,
-    /// None at all.
+    /// No sandbox.
     #[serde(alias = "off")]
     None,
 }
 
-/// Something that commands see beside the workspace: `/data`, `/data:rw`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
+/// An additional mount: `/data`, `/data:rw`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindMount {
-    /// What, an absolute path of this machine.
+    /// The source, an absolute path of this machine.
     pub from: String,
-    /// Where commands see it.
+    /// The path inside the sandbox.
     pub at: String,
-    /// Whether they may change it.
+    /// True if it is writable.
     pub writable: bool,
 }
 
-/// The block, as it is written.
+/// The block as written in the file.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Block {
-    /// Which one.
+    /// The mode.
     #[serde(alias = "type")]
     mode: Option<SandboxMode>,
     /// The image of containers.
     image: Option<String>,
-    /// The images of containers that `run_code` runs code of a language in: `python`, `bash`, `javascript`.
+    /// The images for code of `run_code`, per language: `python`, `bash`, `javascript`.
     #[schemars(with = "BTreeMap<String, String>")]
     images: BTreeMap<Language, String>,
-    /// The socket of the container engine, where it is none of the usual ones.
+    /// The socket of the container engine, if not at a usual path.
     socket: Option<String>,
-    /// What commands see beside the workspace: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
+    /// Additional mounts: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
     #[schemars(with = "Vec<String>")]
     bind_mounts: Vec<BindMount>,
-    /// Whether commands reach the network.
+    /// Gives commands access to the network.
     network_access: Option<bool>,
-    /// Most memory of a command, in MiB.
+    /// Maximum memory of a command, in MiB.
     max_memory_mb: Option<u64>,
-    /// Most processor time of a command, in percent of one processor.
+    /// Maximum processor time of a command, in percent of one processor.
     max_cpu_percent: Option<u32>,
-    /// Most processes and threads of a command.
+    /// Maximum processes and threads of a command.
     max_processes: Option<u64>,
 }
 
@@ -108,13 +108,13 @@ impl From<Block> for SandboxSettings {
     }
 }
 
-/// Less does not start a program that does anything; more than the most is no bound on any machine.
+/// Less memory starts no useful program; more than the maximum limits nothing on any machine.
 const MEMORY_MB: (u64, u64) = (16, 1 << 24);
 const CPU_PERCENT: (u64, u64) = (1, 100 * 4096);
 const PROCESSES: (u64, u64) = (4, 1 << 22);
 
 impl SandboxSettings {
-    /// Checks that every bound that is set can be held; `at` is the key of the block.
+    /// Checks that every limit is in range; `at` is the key of the block.
     pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
         for (key, value, range) in [
             ("maxMemoryMb", self.max_memory_mb, MEMORY_MB),
@@ -171,9 +171,9 @@ impl JsonSchema for SandboxSettings {
     }
 }
 
-/// Why a mount is none.
+/// An invalid mount, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{written}` is no mount: {why}")]
+#[error("`{written}` is not a valid mount: {why}")]
 pub struct NoMount {
     written: String,
     why: &'static str,
@@ -195,18 +195,18 @@ impl FromStr for BindMount {
         let writable = match parts.next() {
             None | Some("ro") => false,
             Some("rw") => true,
-            Some(_) => return Err(fault("what comes last is `ro` or `rw`")),
+            Some(_) => return Err(fault("the last part must be `ro` or `rw`")),
         };
         if parts.next().is_some() {
             return Err(fault("it has more than three parts"));
         }
         for path in [from, at] {
             if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
-                return Err(fault("its paths are absolute, without `..`"));
+                return Err(fault("paths must be absolute, without `..`"));
             }
         }
         if at.trim_matches('/').is_empty() {
-            return Err(fault("nothing is mounted over everything"));
+            return Err(fault("the target must not be `/`"));
         }
         Ok(Self {
             from: from.to_owned(),

@@ -1,12 +1,12 @@
-//! A team's settings above those of the user and the project. Its rules are judged beside theirs, and its bounds
-//! of calls are caps: see [`Policy`](crate::Policy). This is the rest.
+//! A team's settings above those of the user and the project. Its rules are combined with theirs, and its limits are
+//! caps: see [`Policy`](crate::Policy). This module merges the rest.
 
 use crate::limits::least;
 
 use super::{Config, SandboxSettings};
 
 impl SandboxSettings {
-    /// What a team sets goes before these, and its bounds are caps.
+    /// Applies a team's settings: its keys win, and its limits are caps.
     fn under_team(&mut self, team: &Self) {
         self.mode = team.mode.or(self.mode);
         if let Some(image) = &team.image {
@@ -27,8 +27,8 @@ impl SandboxSettings {
 }
 
 impl Config {
-    /// Lays a team's file over these settings: what it sets goes before them, and how long a person has to answer
-    /// and how long the answer counts are caps. `sets` says whether a key (`audit.keep`) stands in the file.
+    /// Applies a team's file: its keys win, and its time limits for answering and for stored approvals are caps.
+    /// `sets` returns true for a key (`audit.keep`) that the file has.
     pub fn under_team(&mut self, team: &Config, sets: impl Fn(&str) -> bool) {
         if sets("profile") {
             self.profile = team.profile;

@@ -1,7 +1,7 @@
-//! Who is asked when the web is searched, as a settings file has it, and what `web_search` needs for that.
+//! The settings of web searches, and the needs of `web_search` that follow from them.
 //!
-//! The component behind `web_search` knows how to ask; where it may go, and with which secret, follows from the block
-//! that a person has written, and from nothing that the component says.
+//! The component behind `web_search` builds the requests; their host and secret follow from the settings block that a
+//! person has written, and never from the component.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,33 +11,33 @@ use crate::needs::{HostNeed, SecretNeed};
 use crate::network::Target;
 use crate::tool::{Source, Tool};
 
-/// Who is asked when the web is searched. As a whole it replaces a block of a file below.
+/// The provider of web searches. Replaces the block of a weaker file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebSearchSettings {
     /// `brave`, `tavily`, `searxng`, or `template` for any other that answers in JSON.
     pub provider: SearchProvider,
-    /// Where a SearXNG is, or what is asked by a template: with `{query}`, and `{count}` for how many results.
+    /// The URL of a SearXNG, or of a template: with `{query}`, and `{count}` for the number of results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The name of the secret that lets us in, as `mimir secrets set` keeps it.
+    /// The name of the secret with the API key, as stored by `mimir secrets set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The header with the secret, where the provider has no usual one: `X-API-Key: {key}`.
+    /// The header with the secret, if the provider has no standard one: `X-API-Key: {key}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// What a template sends, by POST: JSON with `{query}` and `{count}` in its texts.
+    /// The body of a template's POST request: JSON with `{query}` and `{count}` in its strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Where the list of results is in the answer to a template: names with dots between them.
+    /// The path of the result list in the response to a template: names joined by dots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<String>,
-    /// Where title, address and snippet are in each result of a template.
+    /// The paths of title, URL and snippet in each result of a template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<SearchFields>,
 }
 
-/// Who is asked.
+/// A search provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchProvider {
@@ -51,15 +51,15 @@ pub enum SearchProvider {
     Template,
 }
 
-/// Where the parts of a result are, each as names with dots between them.
+/// The paths of the parts of a result, each as names joined by dots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SearchFields {
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// Its address.
+    /// The URL.
     pub url: String,
-    /// Some words of it.
+    /// The snippet.
     pub snippet: String,
 }
 
@@ -74,22 +74,22 @@ impl Default for SearchFields {
     }
 }
 
-/// The variable by which a tool says that it searches, and in which it finds the block as JSON.
+/// The variable by which a tool declares that it searches, and in which it gets the block as JSON.
 pub const SEARCH_VARIABLE: &str = "WEB_SEARCH";
 
-/// A provider that can be asked.
+/// A valid search provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSearch {
     /// The block as JSON.
     pub settings: String,
-    /// Where it is asked.
+    /// The host.
     pub host: HostNeed,
-    /// What lets us in.
+    /// The API key.
     pub secret: Option<SecretNeed>,
 }
 
 impl SearchProvider {
-    /// Where it is, if that is always the same place.
+    /// Its URL, if it is fixed.
     const fn place(self) -> Option<&'static str> {
         match self {
             Self::Brave => Some("https://api.search.brave.com"),
@@ -98,7 +98,7 @@ impl SearchProvider {
         }
     }
 
-    /// The header that it looks for the secret in.
+    /// The header in which it expects the secret.
     const fn header(self) -> &'static str {
         match self {
             Self::Brave => "X-Subscription-Token: {key}",
@@ -117,7 +117,7 @@ impl SearchProvider {
 }
 
 impl WebSearchSettings {
-    /// Checks the block. The error says which key is wrong, and what.
+    /// Checks the block. The error names the wrong key and the reason.
     pub fn check(&self) -> Result<WebSearch, String> {
         self.check_keys()?;
         let target = self.target()?;
@@ -144,7 +144,7 @@ impl WebSearchSettings {
         })
     }
 
-    /// Which keys there are for which provider.
+    /// Checks the keys against the provider.
     fn check_keys(&self) -> Result<(), String> {
         let provider = self.provider.as_str();
         let fixed = self.provider.place().is_some();
@@ -175,7 +175,7 @@ impl WebSearchSettings {
         }
     }
 
-    /// Where the provider is asked.
+    /// The target of the requests.
     fn target(&self) -> Result<Target, String> {
         let written = match (self.provider.place(), &self.url) {
             (Some(place), _) => place,
@@ -194,10 +194,10 @@ impl WebSearchSettings {
             }
             if self.body.is_some() {
                 serde_json::from_str::<serde_json::Value>(body)
-                    .map_err(|error| format!("webSearch.body is no JSON: {error}"))?;
+                    .map_err(|error| format!("webSearch.body is not valid JSON: {error}"))?;
             }
         }
-        // What is asked for must not say who is asked.
+        // The query must not choose the host.
         let filled = |word| {
             let text = written.replace("{query}", word).replace("{count}", "1");
             Target::parse(&text).map_err(|error| format!("webSearch.url: {error}"))
@@ -223,7 +223,7 @@ impl WebSearchSettings {
     }
 }
 
-/// What `mimir secrets set` takes and what a variable can be called.
+/// Returns true for a valid secret and variable name.
 pub(super) fn is_name(name: &str) -> bool {
     let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -231,8 +231,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 impl WebSearch {
-    /// Gives a built-in tool that searches the needs that come with the provider. Other tools ask for hosts by
-    /// themselves.
+    /// Adds the needs of the provider to a built-in tool that searches. Other tools declare their hosts themselves.
     pub fn equip(&self, tool: &mut Tool) {
         if !searches(tool) {
             return;
@@ -244,14 +243,14 @@ impl WebSearch {
     }
 }
 
-/// Whether it is the tool that this block is for.
+/// Returns true for the tool that this block is for.
 pub(crate) fn searches(tool: &Tool) -> bool {
     let mut variables = tool.definition.needs.variables.iter();
     tool.source == Source::BuiltIn && variables.any(|name| name == SEARCH_VARIABLE)
 }
 
 impl Config {
-    /// The search provider, if one is set that can be asked.
+    /// The search provider, if a valid one is set.
     pub fn web_search(&self) -> Option<WebSearch> {
         self.web_search.as_ref()?.check().ok()
     }

@@ -1,5 +1,5 @@
-//! Rights that a person names for a component that was not written for mimir and cannot declare its needs: hosts,
-//! folders, variables, settings, and a prefix for the names of its tools.
+//! Rights that a person grants by name to a component that was not written for mimir and cannot declare its needs:
+//! hosts, folders, variables, settings, and a prefix for the names of its tools.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::network::HostPattern;
 use crate::registry::Quarantined;
 use crate::tool::{Source, Tool, ToolName};
 
-/// The methods that a component may use at the hosts that were named for it, if it cannot declare them.
+/// The methods that a component without declared needs may use at its hosts.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// The need of a host that a person names for a component, for every method.
+/// The need of a host that a person names for a component, with every method.
 pub fn named_host(host: &HostPattern) -> HostNeed {
     HostNeed {
         host: host.to_string(),
@@ -75,7 +75,7 @@ pub fn files_remedy(tool: &Tool) -> String {
     )
 }
 
-/// The part of what a person has named that a tool has an import for.
+/// The rights named by a person for which the tool has an import.
 pub fn nameable(tool: &Tool, mut named: Needs) -> Needs {
     let sends = takes_hosts(tool);
     for (takes, kind) in [
@@ -96,7 +96,7 @@ pub fn nameable(tool: &Tool, mut named: Needs) -> Needs {
     named
 }
 
-/// Puts the prefixes of the lock before the names of components' tools. A tool whose name is not one with it is left out.
+/// Adds the prefixes of the lock to the names of components' tools. A tool whose name becomes invalid is left out.
 pub fn prefix(lock: &Lock, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
     tools.retain_mut(|tool| {
         let Some(prefix) = lock.prefixes.get(&tool.origin.location) else {

@@ -1,4 +1,4 @@
-//! What kind of address an address is, seen through all that wraps one IPv4 address in an IPv6 address.
+//! The class of an address, including every IPv4 address wrapped in an IPv6 address.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,27 +6,27 @@ use super::cidr::Cidr;
 use super::metadata;
 use super::table::{GLOBAL_V6, NAT64, Range, UNALLOCATED, V4, V6};
 
-/// How far an address leads. In the order of strictness.
+/// The scope of an address, in the order of strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// A host of the internet.
     Public,
-    /// This machine or a network round it. `blockPrivateIPs` is about these.
+    /// This machine or a private network. `blockPrivateIPs` covers these.
     Local,
-    /// No host at all, or one that no setting opens: multicast, reserved, documentation, tunnels.
+    /// Not a host, or never reachable under any setting: multicast, reserved, documentation, tunnels.
     Never,
 }
 
-/// What is known of an address.
+/// The classification of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// How far it leads.
+    /// The scope.
     pub reach: Reach,
-    /// What the registry calls it.
+    /// The name in the registry.
     pub name: &'static str,
-    /// Which document says so.
+    /// The document that defines it.
     pub source: &'static str,
-    /// Whose metadata it leads to. `blockMetadataEndpoints` is about these.
+    /// The owner of the metadata service at this address. `blockMetadataEndpoints` covers these.
     pub metadata: Option<&'static str>,
     /// The IPv4 address that it wraps.
     pub wraps: Option<Ipv4Addr>,
@@ -41,8 +41,8 @@ const PUBLIC: Class = Class {
     wraps: None,
 };
 
-/// Says what kind of address it is. Of an address and those that it wraps, the strictest kind counts, and metadata
-/// behind any of them is metadata.
+/// Classifies an address. Of an address and those that it wraps, the strictest class counts, and a metadata service
+/// behind any of them counts.
 ///
 /// ```
 /// use mimir_core::network::{Reach, classify};
@@ -106,7 +106,7 @@ const NAT64_LOCAL: Cidr = Cidr::v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48);
 const SIX_TO_FOUR: Cidr = Cidr::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16);
 const TEREDO: Cidr = Cidr::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32);
 
-/// The IPv4 addresses that packets to this address would be unwrapped to; some forms carry two.
+/// The IPv4 addresses to which packets could be unwrapped; some forms carry two.
 fn wrapped(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
     let octets = address.octets();
     let at = |from: usize| {
@@ -115,19 +115,19 @@ fn wrapped(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
     };
     let is = |range: Cidr| range.contains(address.into());
     if is(COMPATIBLE) {
-        // `::` and `::1` are no IPv4 addresses.
+        // `::` and `::1` are not IPv4 addresses.
         return one((address.to_bits() > 1).then(|| at(12)).flatten());
     }
     if is(TRANSLATED) || is(NAT64) {
         return one(at(12));
     }
     if is(NAT64_LOCAL) {
-        // RFC 6052 section 2.2: which prefix is cut from this range is the network's own affair. Under 48 and 56 bits
-        // the address goes round octet 8, under 64 it follows it, under 96 it stands at the end.
+        // RFC 6052 section 2.2: the network chooses the prefix within this range. Under /48 and /56 the address skips
+        // octet 8, under /64 it follows it, under /96 it is at the end.
         let [_, _, _, _, _, _, a, b, _, c, d, e, f, ..] = octets;
         let places = [[a, b, c, d], [b, c, d, e], [c, d, e, f]].map(|it| Some(it.into()));
         let [under_48, under_56, under_64] = places;
-        // Of the four places, those that are not used are empty or begin so.
+        // Positions that are not in use are zero or begin with zeros.
         let all = [under_48, under_56, under_64, at(12)];
         return all
             .map(|inner: Option<Ipv4Addr>| inner.filter(|it| it.octets().first() != Some(&0)));
@@ -136,7 +136,7 @@ fn wrapped(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
         return one(at(2));
     }
     if is(TEREDO) {
-        // RFC 4380 section 4: the server, and the client with all bits turned.
+        // RFC 4380 section 4: the server, and the client with all bits inverted.
         let client = at(12).map(|client| Ipv4Addr::from_bits(!client.to_bits()));
         return [at(4), client, None, None];
     }

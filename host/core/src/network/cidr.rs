@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
 
-/// A network address and how many of its leading bits count.
+/// A network address with a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cidr {
     address: IpAddr,
@@ -11,7 +11,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// The range that holds `address`; `None` if the prefix is longer than the address.
+    /// The range that contains `address`; `None` if the prefix is longer than the address.
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         let (address, prefix) = match address {
             IpAddr::V4(v4) if prefix <= 32 => (IpAddr::V4(masked4(v4, prefix)), prefix),
@@ -21,7 +21,7 @@ impl Cidr {
         Some(Self { address, prefix })
     }
 
-    /// A range of the tables, which have no bits beyond the prefix.
+    /// A range for the tables, without bits beyond the prefix.
     pub(super) const fn v4(octets: [u8; 4], prefix: u8) -> Self {
         let [a, b, c, d] = octets;
         Self {
@@ -30,7 +30,7 @@ impl Cidr {
         }
     }
 
-    /// A range of the tables, which have no bits beyond the prefix.
+    /// A range for the tables, without bits beyond the prefix.
     pub(super) const fn v6(segments: [u16; 8], prefix: u8) -> Self {
         let [a, b, c, d, e, f, g, h] = segments;
         Self {
@@ -44,7 +44,7 @@ impl Cidr {
         self.address
     }
 
-    /// Whether `address`, of the same family, is in it.
+    /// Returns true if `address`, of the same family, is in the range.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(ours), IpAddr::V4(v4)) => masked4(v4, self.prefix) == ours,

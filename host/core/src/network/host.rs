@@ -1,4 +1,4 @@
-//! A host as it stands in a URL or in the settings: a name or an address, in one spelling.
+//! A host of a URL or of the settings: a name or an address, normalized.
 
 use core::net::IpAddr;
 use std::fmt;
@@ -12,10 +12,10 @@ pub enum Host {
     Ip(IpAddr),
 }
 
-/// A text that is no host.
+/// A text that is not a valid host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Not a name by the rules of internationalised names, and not an address.
+    /// Neither a name by the rules of internationalised names nor an address.
     #[error("it is neither a name nor an address")]
     Invalid,
     /// A label between two dots is empty or too long, or all of it is.
@@ -29,8 +29,8 @@ const NAME_LONGEST: usize = 253;
 const LABEL_LONGEST: usize = 63;
 
 impl Host {
-    /// Reads a host in any spelling that a browser would take: IPv4 with decimal, octal, hexadecimal or missing
-    /// parts, IPv6 in brackets, names in any case and script, percent-encoded.
+    /// Parses a host in any spelling that a browser accepts: IPv4 with decimal, octal, hexadecimal or missing parts,
+    /// IPv6 in brackets, names in any case and script, percent-encoded.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         match url::Host::parse(text).map_err(|_| HostError::Invalid)? {
             url::Host::Domain(name) => Self::name(&name),
@@ -39,7 +39,7 @@ impl Host {
         }
     }
 
-    /// What a URL parser has read.
+    /// Converts the host of a parsed URL.
     pub(super) fn of(host: &url::Host<&str>) -> Result<Self, HostError> {
         match host {
             url::Host::Domain(name) => Self::name(name),
@@ -58,7 +58,7 @@ impl Host {
         if name.len() > NAME_LONGEST || !name.split('.').all(fits) {
             return Err(HostError::Length);
         }
-        // A URL may have more in the place of a host, which no name in DNS has and clients refuse.
+        // A URL host may have characters that no DNS name has and clients refuse.
         let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if !name.bytes().all(|byte| byte == b'.' || is_of_names(byte)) {
             return Err(HostError::Invalid);
@@ -66,7 +66,7 @@ impl Host {
         Ok(Self::Name(name.into()))
     }
 
-    /// Whether it is `localhost` or a name below it, which RFC 6761 keeps for loopback.
+    /// Returns true for `localhost` and names below it, which RFC 6761 reserves for loopback.
     pub fn is_localhost(&self) -> bool {
         match self {
             Self::Name(name) => &**name == "localhost" || name.ends_with(".localhost"),
@@ -74,7 +74,7 @@ impl Host {
         }
     }
 
-    /// Whether it is this machine and no other: `localhost`, or a loopback address.
+    /// Returns true if it can only be this machine: `localhost`, or a loopback address.
     pub fn is_this_machine(&self) -> bool {
         match self {
             Self::Ip(address) => address.to_canonical().is_loopback(),

@@ -1,13 +1,13 @@
-//! Where clouds hand the credentials of a machine to whoever asks from it.
+//! The metadata services of clouds, which hand out the credentials of a machine.
 
 use core::net::{IpAddr, Ipv6Addr};
 
 use super::cidr::Cidr;
 use super::host::Host;
 
-/// Addresses, each with whose they are.
+/// Addresses with the names of their services.
 const ADDRESSES: &[(Cidr, &str)] = &[
-    // AWS, Google, Azure, Oracle, DigitalOcean, OpenStack and most others (169.254.169.254), and what AWS has beside it.
+    // AWS, Google, Azure, Oracle, DigitalOcean, OpenStack and most others (169.254.169.254), and further ones of AWS.
     (
         Cidr::v4([169, 254, 169, 0], 24),
         "the metadata service of most clouds",
@@ -52,7 +52,8 @@ const ADDRESSES: &[(Cidr, &str)] = &[
     ),
 ];
 
-/// Names, each with whose they are: some lead to a public address, and inside a cloud any of them may be answered.
+/// Names with those of their services: some resolve to a public address, and inside a cloud any of them may be
+/// answered.
 const NAMES: &[(&str, &str)] = &[
     ("metadata", "the metadata service of Google Cloud"),
     (
@@ -83,7 +84,7 @@ const NAMES: &[(&str, &str)] = &[
     ("rancher-metadata", "the metadata service of Rancher"),
 ];
 
-/// Whose metadata an address leads to.
+/// The metadata service at an address.
 pub(super) fn address(address: IpAddr) -> Option<&'static str> {
     ADDRESSES
         .iter()
@@ -91,7 +92,7 @@ pub(super) fn address(address: IpAddr) -> Option<&'static str> {
         .map(|(_, whose)| *whose)
 }
 
-/// Whose metadata a name leads to.
+/// The metadata service with a host name.
 pub(super) fn host(host: &Host) -> Option<&'static str> {
     let Host::Name(name) = host else {
         return None;

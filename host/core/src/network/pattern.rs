@@ -1,4 +1,4 @@
-//! Patterns of hosts, as settings and needs write them.
+//! Host patterns of settings and needs.
 
 use core::net::IpAddr;
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use super::cidr::Cidr;
 use super::host::{Host, HostError};
 use super::target::{Scheme, Target};
 
-/// One of these, read once and compared as a type, never as text:
+/// A host pattern, parsed once and compared as a type, never as text:
 ///
 /// | pattern | means |
 /// |---|---|
@@ -23,9 +23,9 @@ use super::target::{Scheme, Target};
 /// | `192.0.2.1`, `[2001:db8::1]` | this address, in a URL that names it as an address |
 /// | `10.0.0.0/8`, `[fd00::]/8` | every address of the range, likewise; `10.0.0.0/8:8080` on one port |
 ///
-/// Names are read as in a URL: case, a dot at the end, full-width letters and the script do not matter
+/// Names are parsed as in a URL: case, a trailing dot, full-width letters and the script do not matter
 /// (`BÜCHER.example` is `xn--bcher-kva.example`), and neither does the spelling of an address (`0x7f.1` is
-/// `127.0.0.1`). A pattern of addresses never speaks of a name that leads to them.
+/// `127.0.0.1`). A pattern of addresses never matches a name that resolves to them.
 ///
 /// ```
 /// use mimir_core::network::{HostPattern, Target};
@@ -48,14 +48,14 @@ enum Hosts {
     /// Every host; see [`HostPattern::any`].
     Any,
     Exactly(Host),
-    /// With the dot before it.
+    /// With the leading dot.
     Below(Box<str>),
     Range(Cidr),
 }
 
-/// A text that is no pattern.
+/// A text that is not a valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{pattern}` is no host pattern: {fault}")]
+#[error("`{pattern}` is not a valid host pattern: {fault}")]
 pub struct PatternError {
     pattern: String,
     fault: Fault,
@@ -65,19 +65,19 @@ pub struct PatternError {
 enum Fault {
     #[error("{0}")]
     Host(#[from] HostError),
-    #[error("requests go by http or https")]
+    #[error("the scheme must be http or https")]
     Scheme,
-    #[error("a port is a number from 1 to 65535")]
+    #[error("a port must be a number from 1 to 65535")]
     Port,
-    #[error("an IPv6 address stands in brackets, as in [::1] or [::1]:8080")]
+    #[error("write an IPv6 address in brackets, as in [::1] or [::1]:8080")]
     Brackets,
-    #[error("a pattern ends with the host or its port; it has no path, user or query")]
+    #[error("a pattern must end with the host or its port, without path, user or query")]
     Path,
     #[error("a range is written as 10.0.0.0/8 or [fd00::]/8")]
     Range,
     #[error("the range of this address is written {0}")]
     Loose(Cidr),
-    #[error("a star stands at the beginning, before a dot and a name, as in *.example.com")]
+    #[error("a star is allowed only at the beginning, before a dot and a name, as in *.example.com")]
     Star,
     #[error(
         "every host is `mode: any` in the settings; only a tool may need `*`, within what they allow"
@@ -86,8 +86,8 @@ enum Fault {
 }
 
 impl HostPattern {
-    /// Every host. No text is read as it: a list of hosts that has everything is no list, and `mode: any` says so.
-    /// It is what a tool needs that goes where it is told, and [names](Self::names) nothing.
+    /// Every host. No text is parsed to it: in a list of hosts, `mode: any` takes its place. It is the need of a tool
+    /// that takes arbitrary URLs, and [names](Self::names) nothing.
     pub const fn any() -> Self {
         Self {
             scheme: None,
@@ -96,17 +96,17 @@ impl HostPattern {
         }
     }
 
-    /// Whether it is every host.
+    /// Returns true for the pattern of every host.
     pub fn is_any(&self) -> bool {
         self.hosts == Hosts::Any
     }
 
-    /// Whether it means a request there and was written for that host, or for hosts like it.
+    /// Returns true if it matches a request and was written for that host, or for hosts like it.
     pub fn names(&self, target: &Target) -> bool {
         !self.is_any() && self.matches(target)
     }
 
-    /// Whether a request there is one that it means.
+    /// Returns true if it matches a request.
     pub fn matches(&self, target: &Target) -> bool {
         self.scheme.is_none_or(|scheme| scheme == target.scheme())
             && self.port.is_none_or(|port| port == target.port())
@@ -134,7 +134,7 @@ impl HostPattern {
                 (hosts(host)?, port)
             }
         };
-        // `https://example.com` is that origin, and an origin has one port.
+        // `https://example.com` is an origin, and an origin has one port.
         let port = port.or(scheme.map(Scheme::default_port));
         Ok(Self {
             scheme,
@@ -162,7 +162,7 @@ fn hosts(text: &str) -> Result<Hosts, Fault> {
     }
 }
 
-/// A host and its port.
+/// Splits a host from its port.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), Fault> {
     let end = match text.starts_with('[') {
         true => text.find(']').map(|at| at + 1).ok_or(Fault::Brackets)?,
@@ -185,7 +185,7 @@ fn read_port(text: &str) -> Result<u16, Fault> {
     }
 }
 
-/// What stands on both sides of a slash.
+/// Parses the two sides of a slash.
 fn range(address: &str, tail: &str) -> Result<(Hosts, Option<u16>), Fault> {
     let inner = address
         .strip_prefix('[')

@@ -1,4 +1,4 @@
-//! The policy: what may be sent where, judged before anything is looked up, and once more for every address.
+//! The network policy: checks a request before any lookup, and again for every address.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::target::Target;
 use super::verdict::{Refusal, Verdict};
 use crate::needs::HostNeed;
 
-/// Which hosts may be reached at all. In the order of strictness, the strictest first.
+/// The mode: the hosts that can be reached at all. In the order of strictness, the strictest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, Serialize, JsonSchema,
 )]
@@ -23,43 +23,43 @@ use crate::needs::HostNeed;
 pub enum Mode {
     /// None.
     None,
-    /// Those of `allowedHosts`; a person is asked about others.
+    /// Those of `allowedHosts`; a person approves others.
     #[default]
     Allowlist,
-    /// Every one that no other key blocks.
+    /// Every host that no other key blocks.
     Any,
 }
 
-/// What one file, block or grant says.
+/// The network rules of one file, block or grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// What stands before its keys in messages, such as `network` or `tools.web_fetch.network`.
+    /// The prefix of its keys in messages, such as `network` or `tools.web_fetch.network`.
     pub at: String,
-    /// Which hosts may be reached at all.
+    /// The hosts that can be reached at all.
     pub mode: Mode,
     /// The hosts of the list.
     pub allowed: Vec<Entry>,
-    /// Ports that are never reached.
+    /// Blocked ports.
     pub blocked_ports: Vec<u16>,
-    /// Whether addresses of this machine and of the networks round it are out of reach, unless they are named.
+    /// True if addresses of this machine and of private networks are blocked, unless they are named.
     pub block_private: bool,
-    /// Whether what hands out credentials in a cloud is out of reach, also when it is named.
+    /// True if metadata services of clouds are blocked, even if they are named.
     pub block_metadata: bool,
-    /// Names with the addresses that they are taken for, without asking anybody.
+    /// Names with fixed addresses, without a lookup.
     pub hosts: BTreeMap<Host, Vec<IpAddr>>,
-    /// Hosts that are reached at whatever address this machine resolves them to, metadata services excepted. No
-    /// setting fills it: it is for what another program of the person is configured with, such as npm's registry.
+    /// Hosts that are reached at any address to which this machine resolves them, metadata services excepted. No
+    /// setting fills it: it is for hosts in the configuration of the person's other programs, such as npm's registry.
     pub as_resolved: Vec<HostPattern>,
-    /// Ports of `localhost` at which a session has servers of its own. No file says this.
+    /// Ports of `localhost` with servers of the session. Not set by any file.
     pub served: Vec<u16>,
 }
 
-/// A line of the list.
+/// An entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where.
+    /// The hosts.
     pub pattern: HostPattern,
-    /// With which methods; `None` means all of them.
+    /// The methods; `None` means all of them.
     pub methods: Option<Vec<String>>,
 }
 
@@ -88,17 +88,17 @@ impl Default for Rules {
     }
 }
 
-/// Rules, and those that stand over them. Each judges by itself, and the strictest wins.
+/// Network rules with the caps above them. Each is checked by itself, and the strictest wins.
 ///
-/// An address of this machine or of a network round it is reached only where one of these holds:
-/// - the URL names it as an address, and an entry of `allowedHosts` names that address or a range that holds it;
+/// An address of this machine or of a private network is reached only if one of these holds:
+/// - the URL names it as an address, and an entry of `allowedHosts` names that address or a range that contains it;
 /// - the URL names `localhost`, and an entry of `allowedHosts` names that too: it is always loopback, never looked up;
 /// - the URL names a host whose entry of `hosts` has that very address;
 /// - `blockPrivateIPs` is false.
 ///
-/// So a name that merely leads there stays refused, also when the name is allowed. Metadata services stay refused in
-/// all of these cases, unless `blockMetadataEndpoints` is false as well; and what is no host at all (multicast,
-/// reserved, documentation, old tunnels) always does.
+/// So a name that merely resolves to such an address is refused, even if the name is allowed. Metadata services are
+/// refused in all of these cases, unless `blockMetadataEndpoints` is false as well; addresses that are not hosts at
+/// all (multicast, reserved, documentation, old tunnels) are always refused.
 ///
 /// ```
 /// use mimir_core::network::{NetworkPolicy, Rules, Target, Verdict};
@@ -128,7 +128,7 @@ impl Default for NetworkPolicy {
 }
 
 impl NetworkPolicy {
-    /// The policy of these rules alone.
+    /// A policy of these rules alone.
     pub fn new(own: Rules) -> Self {
         Self {
             own,
@@ -136,8 +136,8 @@ impl NetworkPolicy {
         }
     }
 
-    /// Lets nothing beyond what a tool asked for and was granted: hosts and methods. About ports and addresses it says
-    /// nothing, so it is for [`Self::within`].
+    /// Allows only the hosts and methods that a tool requested and was granted. It has no rules for ports and
+    /// addresses, so it is for [`Self::within`].
     pub fn only(at: impl Into<String>, needs: &[HostNeed]) -> Result<Self, PatternError> {
         let allowed = needs.iter().map(Entry::of).collect::<Result<_, _>>()?;
         Ok(Self::new(Rules {
@@ -150,7 +150,7 @@ impl NetworkPolicy {
         }))
     }
 
-    /// The same policy held within another: what either forbids is forbidden.
+    /// Caps the policy by another: a request must pass both.
     #[must_use]
     pub fn within(mut self, cap: Self) -> Self {
         self.above.push(cap.own);
@@ -158,8 +158,8 @@ impl NetworkPolicy {
         self
     }
 
-    /// Adds the servers of a session at these ports of `localhost`: they are not hosts of this machine, and need not be
-    /// on the list. Rules that forbid the network, a port or a host by name hold for them too.
+    /// Adds the servers of a session at these ports of `localhost`: they are not hosts of this machine, and need not
+    /// be on the list. Rules that forbid the network, a port or a host by name apply to them too.
     #[must_use]
     pub fn serving(mut self, ports: &[u16]) -> Self {
         for rules in std::iter::once(&mut self.own).chain(&mut self.above) {
@@ -168,21 +168,19 @@ impl NetworkPolicy {
         self
     }
 
-    /// Returns true if a request goes to a server of the session. It goes nowhere else then.
+    /// Returns true if a request goes to a server of the session, and therefore nowhere else.
     pub fn serves(&self, target: &Target) -> bool {
         self.layers().any(|rules| rules.serves(target))
     }
 
-    /// The same policy with more on its own list, such as what a person has granted. The rules above it are as they
-    /// were.
+    /// Adds entries to its own list, such as those that a person has granted. The caps stay unchanged.
     #[must_use]
     pub fn with_allowed(mut self, entries: impl IntoIterator<Item = Entry>) -> Self {
         self.own.allowed.extend(entries);
         self
     }
 
-    /// Adds hosts that are reached at whatever address this machine resolves them to. The rules above it are as they
-    /// were.
+    /// Adds hosts that are reached at any address to which this machine resolves them. The caps stay unchanged.
     #[must_use]
     pub fn with_as_resolved(mut self, hosts: impl IntoIterator<Item = HostPattern>) -> Self {
         let hosts: Vec<HostPattern> = hosts.into_iter().collect();
@@ -196,7 +194,7 @@ impl NetworkPolicy {
         std::iter::once(&self.own).chain(&self.above)
     }
 
-    /// Judges a request by its URL and its method, before anything is looked up.
+    /// Checks a request by its URL and its method, before any lookup.
     pub fn judge(&self, target: &Target, method: &str) -> Verdict<'_> {
         let known = self.addresses(target);
         let mut verdict = Verdict::Allowed(None);
@@ -207,7 +205,7 @@ impl NetworkPolicy {
                 (verdict, says) => verdict.strictest(says),
             };
         }
-        // What will be connected to is known already: who asks hears at once.
+        // Known addresses are checked at once, for an early answer.
         let bad = known
             .iter()
             .flatten()
@@ -218,13 +216,13 @@ impl NetworkPolicy {
         }
     }
 
-    /// Whether the lists let it, whatever its addresses are.
+    /// Returns true if the lists allow it, whatever its addresses are.
     pub fn lists(&self, target: &Target, method: &str) -> bool {
         self.layers()
             .all(|rules| rules.judge(target, method).is_allowed())
     }
 
-    /// Judges an address that the host of `target` leads to. Of several, every one must pass.
+    /// Checks an address to which the host of `target` resolves. Of several, every one must pass.
     pub fn judge_address(&self, target: &Target, address: IpAddr) -> Result<(), Refusal> {
         let class = classify(address);
         if class.reach == Reach::Public && class.metadata.is_none() {
@@ -234,7 +232,7 @@ impl NetworkPolicy {
             let judged = rules.judge_address(target, address, class);
             judged.map_err(|mut refusal| {
                 if let Some(other) = self.layers().find(|rules| rules.fixes(target, address)) {
-                    // What one has written opens nothing in what another has.
+                    // An entry of one policy opens nothing in another.
                     let at = &other.at;
                     refusal.reason = format!(
                         "{}; {at}.hosts has it so, which counts for that policy alone",
@@ -246,8 +244,8 @@ impl NetworkPolicy {
         })
     }
 
-    /// The addresses of a host that nobody needs to be asked for: it is one, it is `localhost`, or an entry of `hosts`
-    /// says so. Of several entries, that of the topmost rules.
+    /// The addresses of a host that needs no lookup: an address itself, `localhost`, or a host with an entry in
+    /// `hosts`. Of several entries, that of the topmost rules.
     pub fn addresses(&self, target: &Target) -> Option<Vec<IpAddr>> {
         if let Host::Ip(address) = target.host() {
             return Some(vec![*address]);
@@ -263,7 +261,7 @@ impl NetworkPolicy {
 }
 
 impl Entry {
-    /// The entry of a granted need.
+    /// The list entry of a granted need.
     pub fn of(need: &HostNeed) -> Result<Self, PatternError> {
         Ok(Self {
             pattern: need.pattern()?,
@@ -329,7 +327,7 @@ impl Rules {
     }
 
     fn judge_address(&self, target: &Target, address: IpAddr, class: Class) -> Result<(), Refusal> {
-        // Most addresses that come here are let: words are made for those that are not.
+        // Most addresses are allowed: the text is built for the others only.
         let shown = || match target.host() {
             Host::Ip(_) => format!("`{address}`"),
             Host::Name(name) => format!("`{name}` leads to {address}, which"),
@@ -346,7 +344,7 @@ impl Rules {
             Reach::Public => Ok(()),
             Reach::Never => Err(Refusal {
                 rule: format!("{source}, {name}"),
-                reason: format!("{} is no address of a host", shown()),
+                reason: format!("{} is not the address of a host", shown()),
                 remedy: String::new(),
             }),
             Reach::Local if !self.block_private || self.names(target, address) => Ok(()),
@@ -376,7 +374,7 @@ impl Rules {
         target.host().is_this_machine() && self.served.contains(&target.port())
     }
 
-    /// Whether these rules name this very address, and do not just let a name that leads to it.
+    /// Returns true if these rules name this very address, and not just a name that resolves to it.
     fn names(&self, target: &Target, address: IpAddr) -> bool {
         let listed = || self.allowed.iter().any(|entry| entry.pattern.names(target));
         match target.host() {
@@ -386,7 +384,7 @@ impl Rules {
         }
     }
 
-    /// Whether an entry of `hosts` gives the host this address.
+    /// Returns true if an entry of `hosts` gives the host this address.
     fn fixes(&self, target: &Target, address: IpAddr) -> bool {
         let fixed = self.hosts.get(target.host());
         fixed.is_some_and(|fixed| fixed.contains(&address))

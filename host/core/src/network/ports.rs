@@ -1,4 +1,4 @@
-//! Ports where a request is taken for something else.
+//! Ports of services that can mistake a request for one of their own.
 
 /// Ports that are refused unless the settings say otherwise: those of DESIGN section 8, those that the Fetch Standard
 /// (section 2.9, "port blocking") refuses because the protocol there can be spoken by accident in an HTTP request,

@@ -1,8 +1,8 @@
-//! The special-purpose addresses, with what says so of each.
+//! The special-purpose addresses, with their sources.
 //!
-//! After the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890), with multicast, the ranges that were
-//! taken back, and what IANA has not given out. Registry entries that are marked globally reachable are here too where
-//! they are anycast services which the nearest network answers: no web service lives there.
+//! Based on the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890), with multicast, withdrawn ranges,
+//! and unallocated space. Registry entries marked globally reachable are included if they are anycast services
+//! answered by the nearest network: they host no web service.
 
 use super::address::Reach::{self, Local, Never};
 use super::cidr::Cidr;
@@ -261,10 +261,10 @@ pub(super) const V6: &[Range] = &[
     ),
 ];
 
-/// All that IANA has given out for global unicast. What is in no line above and not in here is nobody's.
+/// All space that IANA has allocated for global unicast. Anything neither above nor in here is unallocated.
 pub(super) const GLOBAL_V6: Cidr = Cidr::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// The line of an address that is in none, and not global either.
+/// The entry of an address that is neither listed nor global.
 pub(super) const UNALLOCATED: Range = v6(
     [0, 0, 0, 0, 0, 0, 0, 0],
     0,
@@ -273,5 +273,5 @@ pub(super) const UNALLOCATED: Range = v6(
     "RFC 4291",
 );
 
-/// NAT64: the address of an IPv4 host, as IPv6-only networks name it. As far as that host.
+/// NAT64: the address of an IPv4 host in IPv6-only networks. It is classified as that host.
 pub(super) const NAT64: Cidr = Cidr::v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);

@@ -1,4 +1,4 @@
-//! Where a request goes: a URL that was read once and is in one spelling.
+//! The target of a request: a parsed and normalized URL.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use url::Url;
 
 use super::host::{Host, HostError};
 
-/// How a request is carried.
+/// The scheme of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In the clear.
+    /// Unencrypted.
     Http,
     /// Over TLS.
     Https,
 }
 
 impl Scheme {
-    /// Its spelling in a URL.
+    /// The spelling in a URL.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -24,7 +24,7 @@ impl Scheme {
         }
     }
 
-    /// The port of a URL that names none.
+    /// The default port.
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -39,14 +39,14 @@ impl Scheme {
     }
 }
 
-/// Scheme, host and port: what credentials are bound to.
+/// Scheme, host and port: the unit that credentials are bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// How.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Who.
+    /// The host.
     pub host: Host,
-    /// At which door.
+    /// The port.
     pub port: u16,
 }
 
@@ -60,36 +60,36 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A text that is no URL that a request can be sent to.
+/// A text that is not a requestable URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not begin with a scheme.
+    /// A relative URL.
     #[error("the URL is not absolute; begin it with https://")]
     Relative,
-    /// A scheme that nothing is sent by.
+    /// An unsupported scheme.
     #[error("`{0}` URLs cannot be requested; use http or https")]
     Scheme(String),
     /// A name or password in the URL.
     #[error("the URL has a user name or password before its host; put credentials into a header")]
     Userinfo,
-    /// Characters that readers of URLs disagree about.
+    /// Characters that URL parsers treat differently.
     #[error(
         "the URL has a backslash, a control character or a space; write it without, or percent-encoded (%20)"
     )]
     Ambiguous,
-    /// What stands for the host is none.
+    /// An invalid host.
     #[error("the URL names no valid host: {0}")]
     Host(#[from] HostError),
-    /// Anything else.
+    /// Any other fault.
     #[error("the URL is not valid: {0}")]
     Invalid(String),
-    /// More than a server would take.
+    /// Longer than servers accept.
     #[error("the URL is longer than {LONGEST} characters; send the data in the body")]
     Long,
 }
 
 impl UrlError {
-    /// The stable name of what is wrong.
+    /// The stable name of the fault.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Scheme(_) => "unsupported-scheme",
@@ -104,7 +104,7 @@ impl UrlError {
 /// Servers take lines of about 8 KB.
 const LONGEST: usize = 8 << 10;
 
-/// Where a request goes. Made only from a text that every reader understands the same way.
+/// The target of a request. Created only from a text that every parser understands in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     url: Url,
@@ -112,7 +112,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads an absolute `http` or `https` URL.
+    /// Parses an absolute `http` or `https` URL.
     ///
     /// ```
     /// use mimir_core::network::{Target, UrlError};
@@ -123,7 +123,7 @@ impl Target {
     /// # Ok::<(), UrlError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        // Servers write one into a redirect, so `join` takes it.
+        // Servers write a space into a redirect, so `join` accepts it.
         if text.contains(' ') {
             return Err(UrlError::Ambiguous);
         }
@@ -131,7 +131,7 @@ impl Target {
         Self::of(Url::parse(text).map_err(fault)?)
     }
 
-    /// Reads a URL that may be relative to this one, such as the `Location` of a redirect.
+    /// Parses a URL that may be relative to this one, such as the `Location` of a redirect.
     pub fn join(&self, text: &str) -> Result<Self, UrlError> {
         check(text)?;
         Self::of(self.url.join(text).map_err(fault)?)
@@ -151,7 +151,7 @@ impl Target {
         if let Host::Name(name) = &host
             && url.host_str() != Some(name)
         {
-            // The dot at the end: in `Host` and for TLS the name has none.
+            // Removes the trailing dot: in `Host` and for TLS the name has none.
             url.set_host(Some(name)).map_err(fault)?;
         }
         url.set_fragment(None);
@@ -177,17 +177,17 @@ impl Target {
         &self.origin
     }
 
-    /// How.
+    /// The scheme.
     pub fn scheme(&self) -> Scheme {
         self.origin.scheme
     }
 
-    /// Who.
+    /// The host.
     pub fn host(&self) -> &Host {
         &self.origin.host
     }
 
-    /// At which door.
+    /// The port.
     pub fn port(&self) -> u16 {
         self.origin.port
     }
@@ -199,7 +199,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Refuses what a browser would quietly repair: others read it as something else.
+/// Rejects everything that a browser would silently repair: other parsers understand it differently.
 fn check(text: &str) -> Result<(), UrlError> {
     if text.len() > LONGEST {
         return Err(UrlError::Long);

@@ -1,27 +1,27 @@
-//! What the policy says of a request or an address, with the rule that said it.
+//! The verdict of the network policy on a request or an address, with the rule behind it.
 
 use std::fmt;
 
 use super::pattern::HostPattern;
 
-/// What the policy says of a request. In the order of strictness.
+/// The verdict on a request, in the order of strictness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<'p> {
-    /// It may be sent, as far as its addresses allow. With the entry that lets it, where one was needed.
+    /// Allowed, as far as its addresses are. With the list entry that allows it, if one was needed.
     Allowed(Option<&'p HostPattern>),
-    /// No entry lets it, and none forbids it: a person may say yes to this request.
+    /// Neither listed nor forbidden: a person may approve this request.
     Unlisted(Refusal),
-    /// It may not be sent, whatever a person says now.
+    /// Forbidden; a person cannot approve it.
     Refused(Refusal),
 }
 
 impl Verdict<'_> {
-    /// Whether it may be sent.
+    /// Returns true if it may be sent.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed(_))
     }
 
-    /// Why not.
+    /// The refusal, if any.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Allowed(_) => None,
@@ -29,7 +29,7 @@ impl Verdict<'_> {
         }
     }
 
-    /// The stricter of two. Of two that are equally strict, the first.
+    /// The stricter of two verdicts; the first if equal.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         let rank = |verdict: &Self| match verdict {
@@ -45,14 +45,14 @@ impl Verdict<'_> {
     }
 }
 
-/// Why a request is not sent.
+/// The reason why a request is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The key that says so, such as `network.blockedPorts`.
+    /// The key of the rule, such as `network.blockedPorts`.
     pub rule: String,
-    /// One sentence, without a dot at its end.
+    /// One sentence, without a full stop.
     pub reason: String,
-    /// What would let it, without a dot at its end; nothing does, where this is empty.
+    /// The remedy, without a full stop; empty if there is none.
     pub remedy: String,
 }
 

@@ -1,8 +1,8 @@
-//! When two names are the same name on some filesystem: the folding that paths and patterns share.
+//! Folding of names that are equal on some file system, for paths and patterns.
 //!
-//! It errs on the side of "the same": what any of ext4 with casefold, APFS, HFS+ and NTFS would open under
-//! one name must fold to one string. NFKC rather than NFC because full case folding (`ſ`, `ﬁ`) is then
-//! covered too, at the price of also refusing look-alikes such as a full-width `．env`.
+//! It errs on the side of equality: names that open the same file on ext4 with casefold, APFS, HFS+ or NTFS must fold
+//! to one string. NFKC rather than NFC because full case folding (`ſ`, `ﬁ`) is then covered too, at the price of also
+//! refusing look-alikes such as a full-width `．env`.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::text::is_ignorable;
 
-/// One path component as it is compared. A plain lower-case ASCII name is not copied.
+/// Folds one path component for comparison. A plain lower-case ASCII name is not copied.
 pub(super) fn fold(name: &str) -> Cow<'_, str> {
     if name.is_ascii() {
         let trimmed = trim(name);
@@ -19,7 +19,7 @@ pub(super) fn fold(name: &str) -> Cow<'_, str> {
         }
         return Cow::Borrowed(trimmed);
     }
-    // Lower, upper, lower: the detour by upper case joins what only full case folding joins (ẞ ß ss, σ ς).
+    // Lower, upper, lower: the detour by upper case joins names that only full case folding joins (ẞ ß ss, σ ς).
     let folded: String = name
         .chars()
         .filter(|&c| !is_ignorable(c))
@@ -33,14 +33,14 @@ pub(super) fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(trim(&folded).to_owned())
 }
 
-/// Windows drops dots and spaces at the end of a name; a name of nothing else stays what it is.
+/// Windows drops dots and spaces at the end of a name; a name of nothing else stays unchanged.
 fn trim(name: &str) -> &str {
     let trimmed = name.trim_end_matches(['.', ' ']);
     if trimmed.is_empty() { name } else { trimmed }
 }
 
-/// Whether Windows would take this component for something else than a file of exactly this name:
-/// a stream (`a:b`), a short name (`GIT~1`), a device (`nul`), a separator, a name that it shortens.
+/// Returns true if Windows would not take this component for a file of exactly this name: a stream (`a:b`), a short
+/// name (`GIT~1`), a device (`nul`), a separator, a name that it shortens.
 pub(super) fn is_odd_on_windows(name: &str) -> bool {
     let short = name
         .as_bytes()

@@ -67,6 +67,11 @@ impl Pattern {
         Ok(Self(pieces))
     }
 
+    /// Returns true if it begins with `**`, so that it can match at any depth.
+    pub(super) fn floats(&self) -> bool {
+        self.0.first() == Some(&Piece::Deep)
+    }
+
     /// Exactly this path from the root; nothing in it is a wildcard.
     pub(super) fn literal(path: &str) -> Result<Self, PatternError> {
         let error = |reason| PatternError::Malformed {

@@ -1,14 +1,13 @@
-//! All names of all patterns, held against one component at a time.
+//! All names of all patterns, matched against one component at a time.
 //!
-//! This is asked for every component of every path that a guest names, so the common forms have ways of their
-//! own: a plain name is looked up in a hash table, `start*end` is compared at both ends, and only what is left
-//! goes to the glob set.
+//! It runs for every component of every path of a plugin, so the common forms are fast: a plain name is looked up in a
+//! hash table, `start*end` is compared at both ends, and only the rest goes to the glob set.
 
 use super::PatternError;
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::HashMap;
 
-/// A name in a pattern: which rule, which of its pieces.
+/// A name in a pattern: the index of its rule and of the component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) rule: u16,
@@ -53,7 +52,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Each name, folded, with whether it is a glob and where it stands.
+    /// Compiles the names, folded, each with a flag for globs and its position.
     pub(super) fn compile<'n>(
         names: impl Iterator<Item = (&'n str, bool, Step)>,
     ) -> Result<Self, PatternError> {
@@ -73,7 +72,7 @@ impl Names {
             } else if let Some(index) = seen.get(text) {
                 compiled.glob_steps[*index].push(step);
             } else {
-                // A component holds no separator, and without the option globset takes its fast ways.
+                // A component has no separator, and without the option globset uses its fast paths.
                 let glob = GlobBuilder::new(text)
                     .literal_separator(false)
                     .backslash_escape(true)
@@ -93,7 +92,7 @@ impl Names {
         Ok(compiled)
     }
 
-    /// Calls `found` with every place whose name is `name`, which is folded.
+    /// Calls `found` with every position of the folded `name`.
     pub(super) fn find(&self, name: &str, mut found: impl FnMut(Step)) {
         for step in self.plain.get(name).into_iter().flatten() {
             found(*step);
@@ -112,7 +111,7 @@ impl Names {
     }
 }
 
-/// A glob of one `*` and nothing else that is special.
+/// Splits a glob with one `*` and no other special character.
 fn split(glob: &str) -> Option<(&str, &str)> {
     let (start, end) = glob.split_once('*')?;
     let special = |text: &str| text.contains(['*', '?', '[', ']', '{', '}', '\\']);

@@ -1,17 +1,17 @@
-//! The rules that are always on, as data.
+//! The built-in path rules, as data.
 //!
-//! What is read-only here is what some other program *runs* or *obeys* by itself the next time that a person
-//! opens a shell, an editor, an agent or git: a tool that could write it would have left its sandbox. Text that
-//! only informs a model (`AGENTS.md`, `.cursorrules`) and files that run when a person asks for it
-//! (`package.json`, `Makefile`) are a tool's normal work and stay free. What is hidden holds secrets.
+//! Read-only paths are those that another program *runs* or *obeys* automatically the next time a person opens a
+//! shell, an editor, an agent or git: a tool that could write them would have left its sandbox. Text that only informs
+//! a model (`AGENTS.md`, `.cursorrules`) and files that run when a person asks for it (`package.json`, `Makefile`) are
+//! a tool's normal work and stay writable. Hidden paths contain secrets.
 
 /// Never created, changed, removed, renamed or linked by a tool.
 pub(super) const READ_ONLY: &[&str] = &[
-    // Ours: settings, grants and tools are a person's to change.
+    // Mimir's own files: only a person may change settings, grants and tools.
     ".mimir",
     "**/.config/mimir",
     "**/.cache/mimir",
-    // Git runs hooks, and config names programs to run. The other files lead git to another config.
+    // Git runs hooks, and its config names programs to run. The other files lead git to another config.
     "**/.git/hooks",
     "**/.git/config",
     "**/.git/config.worktree",
@@ -21,7 +21,7 @@ pub(super) const READ_ONLY: &[&str] = &[
     "**/.git/worktrees",
     ".gitconfig",
     "**/.config/git",
-    // Where projects have git look for hooks.
+    // Folders in which projects have git look for hooks.
     ".husky",
     ".githooks",
     // Shells and sessions.
@@ -74,7 +74,7 @@ pub(super) const READ_ONLY: &[&str] = &[
     ".goose",
     "crush.json",
     ".crush.json",
-    // Editors: tasks that run when a folder is opened, programs that settings name.
+    // Editors: tasks that run when a folder is opened, programs named in settings.
     "**/.vscode/tasks.json",
     "**/.vscode/settings.json",
     "**/.vscode/launch.json",
@@ -93,17 +93,16 @@ pub(super) const READ_ONLY: &[&str] = &[
     ".idea",
 ];
 
-/// Read-only when it is not a directory: a `.git` file sends git to a folder of someone's choice, and a folder with
-/// a `HEAD` of its own is a repository to git, whose `config` it obeys. In `.git` the config is closed already. What
-/// stands here is read before the rest, so that the exception opens nothing else.
+/// Read-only unless it is a directory: a `.git` file redirects git to an arbitrary folder, and git treats a folder
+/// with a `HEAD` as a repository whose `config` it obeys. Inside `.git` the config is protected already. These rules
+/// precede the others, so that the exception opens nothing else.
 pub(super) const READ_ONLY_LEAF: &[&str] = &[".git", "HEAD", "!**/.git/HEAD"];
 
-/// Ours and nobody's business: audit, approvals, and the storage that each plugin has to itself. So are the memories: what
-/// one says is no more trusted than whoever saved it, and only the tools of memory know who that was.
+/// Private state of mimir: the audit log, approvals, and the storage of each plugin. Memories are hidden, too: a
+/// memory is only as trusted as its author, whom only the memory tools know.
 pub(super) const HIDDEN: &[&str] = &["**/.mimir/state", "**/.mimir/memory"];
 
-/// Secrets files, with their exceptions after them. `id_*` of the design is spelled out, so that `id_map.rs`
-/// stays visible.
+/// Secret files, followed by their exceptions. `id_*` of the design is spelled out, so that `id_map.rs` stays visible.
 pub(super) const SECRETS: &[&str] = &[
     ".env",
     ".env.*",

@@ -1,20 +1,20 @@
-//! One rule: what it shields, who put it there, and the words that a refusal quotes.
+//! One path rule: its protection, its layer, and the text that a refusal quotes.
 
 use std::fmt;
 
-/// How far a rule closes a path. Ordered: the later one is stricter.
+/// The protection of a path, from the weakest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shield {
     /// May be read and listed; never created, changed, removed, renamed or linked.
     ReadOnly,
-    /// No operation at all, and lists leave it out.
+    /// No access at all; listings omit it.
     Hidden,
 }
 
-/// Who put a rule there, and so who can lift it.
+/// The layer of a rule, which determines who can lift it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// Always on, lifted by nobody.
+    /// Always on; cannot be lifted.
     Protected,
     /// Files that hold secrets; a person lifts one by its exact path.
     Secrets,
@@ -23,34 +23,34 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// How many layers there are.
+    /// The number of layers.
     pub(super) const COUNT: usize = 3;
 }
 
-/// A rule with the text that it was written as.
+/// A rule with its original text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub(super) text: Box<str>,
     pub(super) shield: Shield,
     pub(super) layer: Layer,
-    /// Whether it is an exception: what it matches is lifted from earlier rules of its layer.
+    /// True for an exception, which lifts earlier rules of its layer.
     pub(super) lifts: bool,
-    /// Whether it speaks only of the very path, and only when that is not a directory.
+    /// True if it matches only the exact path, and only if that is not a directory.
     pub(super) leaf: bool,
 }
 
 impl Rule {
-    /// The text of the rule as it was written, with its `!` if it is an exception.
+    /// The original text of the rule, with the `!` of an exception.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it does to the paths that it matches.
+    /// The protection of matching paths.
     pub fn shield(&self) -> Shield {
         self.shield
     }
 
-    /// Who put it there.
+    /// The layer of the rule.
     pub fn layer(&self) -> Layer {
         self.layer
     }

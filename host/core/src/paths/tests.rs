@@ -261,6 +261,27 @@ fn ancestors_of_shielded_places_are_known() {
 }
 
 #[test]
+fn folders_that_a_person_may_deny_something_below_are_known() {
+    let anchored = PathRules::protected()
+        .deny(["target/keys/**", "!a/x"])
+        .expect("globs");
+    for (dir, expected) in [
+        ("target", true),
+        ("target/keys", true),
+        ("target/debug", false),
+        ("a/target", false),
+        ("a", false),
+    ] {
+        assert_eq!(anchored.may_deny_below(dir), expected, "{dir}");
+    }
+    for floating in ["**/vendor.key", "vendor.key", "**"] {
+        let rules = PathRules::protected().deny([floating]).expect("a glob");
+        assert!(rules.may_deny_below("node_modules/a"), "{floating}");
+    }
+    assert!(!PathRules::protected().may_deny_below("node_modules"));
+}
+
+#[test]
 fn a_move_may_not_change_what_is_shielded_below() {
     let rules = PathRules::protected()
         .deny(["a/secrets", "x/**/y"])

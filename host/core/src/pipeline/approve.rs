@@ -227,7 +227,7 @@ impl Nested {
             parent: Some(self.parent.clone()),
         }));
         let outcome = outcome.await;
-        self.parent.floor.note(outcome.label());
+        self.parent.floor.note_outcome(&outcome);
         Ok(outcome)
     }
 }
@@ -298,19 +298,9 @@ pub(super) async fn ask(
         ..
     } = ruled;
     let ports = road.ports;
-    match remembered(road, checked, evaluation) {
-        Some(Remembered::Session(_)) => {
-            trail.leased("session lease");
-            return Ok(None);
-        }
-        Some(Remembered::Good(leases)) => {
-            for lease in leases {
-                ports.ledger.used(&lease.id, timestamp(ports.clock.now()));
-            }
-            trail.leased("lease");
-            return Ok(None);
-        }
-        None => {}
+    if let Some(found) = remembered(road, checked, evaluation) {
+        covered(road, found, trail);
+        return Ok(None);
     }
     let plugin = road.world.registry.plugin(&checked.tool);
     let card = card::card(ruled, &plugin);
@@ -323,8 +313,20 @@ pub(super) async fn ask(
     let waited = ports.clock.instant();
     let desk = &road.pipeline.0.desk;
     let approver = checked.observer.person().unwrap_or(&*ports.approver);
-    let answer = desk.ask(approver, &checked.context.session_id, &card).await;
-    let answer = match answer {
+    let session = &checked.context.session_id;
+    let answered = loop {
+        // What was asked about meanwhile may have been answered for this call, too.
+        let now = || remembered(road, checked, evaluation);
+        let asked = desk.ask(approver, session, &card, || now().is_some());
+        if let Some(answered) = asked.await {
+            break answered;
+        }
+        if let Some(found) = now() {
+            covered(road, found, trail);
+            return Ok(None);
+        }
+    };
+    let answer = match answered.answer.clone() {
         // Neither was offered.
         Answer::Session | Answer::Always if card.always.is_none() => Answer::Once,
         answer => answer,
@@ -352,6 +354,20 @@ pub(super) async fn ask(
             let ways = policy::ways(evaluation, &checked.tool);
             error.way_out = std::iter::once(way_out).chain(ways).collect();
             Err(error)
+        }
+    }
+}
+
+/// Puts on record that a call is covered by an answer that was given before.
+fn covered(road: &Road<'_>, by: Remembered, trail: &mut Trail) {
+    match by {
+        Remembered::Session(_) => trail.leased("session lease"),
+        Remembered::Good(leases) => {
+            let ports = road.ports;
+            for lease in leases {
+                ports.ledger.used(&lease.id, timestamp(ports.clock.now()));
+            }
+            trail.leased("lease");
         }
     }
 }

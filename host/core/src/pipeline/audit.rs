@@ -7,7 +7,11 @@ use super::label::Labeled;
 use super::trail::Trail;
 
 pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> Outcome {
-    let Labeled { clean, label } = labeled;
+    let Labeled {
+        clean,
+        label,
+        source,
+    } = labeled;
     let ran = clean.ran;
     let outcome = Outcome {
         receipt: Receipt {
@@ -20,6 +24,7 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> O
         },
         result: clean.result,
         label,
+        source,
         truncated: clean.truncated,
         redactions: clean.masks.count(),
     };

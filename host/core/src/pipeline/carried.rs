@@ -39,6 +39,9 @@ pub(super) fn only_reads(egress: Egress<'_>) -> bool {
 /// Describes the data that a request carries, as the end of a sentence; `None` if it only names the resource. `seen` is
 /// what the session has fetched.
 pub(super) fn carried(egress: Egress<'_>, seen: &Seen) -> Option<String> {
+    if egress.body && egress.method == "CONNECT" {
+        return Some("more than 16 KiB go out through its tunnel".to_owned());
+    }
     if egress.body {
         return Some("a body goes along".to_owned());
     }

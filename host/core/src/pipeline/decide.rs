@@ -9,7 +9,7 @@ use crate::tool::{Source, Trust};
 use super::Road;
 use super::effect::leak;
 use super::network::{self, Foreseen, OwnRequest, Said};
-use super::session::WayOut;
+use super::session::{ContentSource, WayOut};
 use super::trail::Trail;
 use super::validate::Checked;
 
@@ -167,8 +167,7 @@ fn leaves(
         let out = WayOut::Request {
             egress: request.egress(&mut headers),
             listed: said.listed || agreed,
-            agreed,
-            command: None,
+            command: ContentSource::Other,
             way: &way,
         };
         session.taint(accepts, &out, late);

@@ -54,7 +54,7 @@ pub struct Egress<'a> {
     pub method: &'a str,
     /// The names and values of its headers, before secrets are put in.
     pub headers: &'a [&'a [u8]],
-    /// True if it has a body.
+    /// True if it has a body. For `CONNECT`: true if much was sent through the tunnel.
     pub body: bool,
 }
 

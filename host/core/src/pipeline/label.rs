@@ -2,58 +2,73 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::outcome::{Content, DataClass, Label, Output, TrustLevel};
+use crate::outcome::{Content, DataClass, Label, Outcome, Output, TrustLevel};
 use crate::tool::{Group, Source, Tool, Trust};
 
 use super::Road;
 use super::sanitize::Clean;
-use super::session::Heard;
+use super::session::ContentSource;
 use super::trail::Trail;
 
 /// A result that says how far it can be trusted.
 pub struct Labeled {
     pub(super) clean: Clean,
     pub(super) label: Label,
+    /// The source of what is untrusted of it.
+    pub(super) source: ContentSource,
 }
 
 /// The worst label of what a call has read through other tools.
 #[derive(Debug, Default)]
 pub struct Floor(Mutex<Option<Worst>>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Worst {
     trust: TrustLevel,
     data_class: DataClass,
-    /// The one command by whose requests all of it came in.
-    heard: Heard,
+    /// The one source of all that is untrusted of it.
+    source: ContentSource,
 }
 
 impl Floor {
-    /// A nested call has ended with this label.
+    /// A nested call has ended like this.
+    pub(crate) fn note_outcome(&self, outcome: &Outcome) {
+        self.note_from(outcome.label(), outcome.source.clone());
+    }
+
+    /// Something came in with this label, from a source that is not told apart.
     pub(crate) fn note(&self, label: &Label) {
-        self.note_heard(label, None);
+        self.note_from(label, ContentSource::Other);
     }
 
     /// Something came in with this label, by that way.
-    pub(super) fn note_heard(&self, label: &Label, heard: Heard) {
+    pub(super) fn note_from(&self, label: &Label, source: ContentSource) {
         let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let untrusted = label.trust == TrustLevel::Untrusted;
         let (trust, data_class) = (label.trust, label.data_class);
-        *worst = Some(match *worst {
+        *worst = Some(match worst.take() {
             None => Worst {
                 trust,
                 data_class,
-                heard,
+                source,
             },
             Some(worst) => Worst {
                 trust: worst.trust.max(trust),
                 data_class: worst.data_class.max(data_class),
-                heard: worst.heard.filter(|known| Some(*known) == heard),
+                source: match worst.trust == TrustLevel::Untrusted {
+                    true if untrusted && worst.source != source => ContentSource::Other,
+                    true => worst.source,
+                    false => source,
+                },
             },
         });
     }
 
     fn worst(&self) -> Option<Worst> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -81,10 +96,12 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
             origin: "mimir".to_owned(),
         },
     };
-    let mut heard = None;
+    let mut source = trail.tool().map_or(ContentSource::Other, |tool| ContentSource::of(tool));
     if let Some(worst) = trail.floor().worst() {
         if label.trust < TrustLevel::Untrusted {
-            heard = worst.heard;
+            source = worst.source;
+        } else if worst.trust == TrustLevel::Untrusted && worst.source != source {
+            source = ContentSource::Other;
         }
         label.trust = label.trust.max(worst.trust);
         label.data_class = label.data_class.max(worst.data_class);
@@ -94,7 +111,7 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
     }
     let session = road.sessions.get(trail.session());
     session.masked(clean.masks.rules());
-    session.read(&label, heard);
+    session.read(&label, source.clone());
     if trail.tool().is_some_and(|tool| fetches(tool))
         && let Ok(output) = &clean.result
     {
@@ -104,7 +121,11 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
         });
         session.fetched(texts);
     }
-    Labeled { clean, label }
+    Labeled {
+        clean,
+        label,
+        source,
+    }
 }
 
 /// Returns true if a server has answered with nothing at all, as to a subscription.

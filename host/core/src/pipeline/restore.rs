@@ -8,13 +8,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::call::CallContext;
 use crate::error::{Code, ToolError};
+use crate::policy;
 use crate::redact::Redactor;
 use crate::redact::restore::{RestoreError, Restored, has_mark, rules_of_marks};
 use crate::text;
-use crate::tool::{Group, Source};
+use crate::tool::{Group, Source, Tool};
 
+use super::Road;
 use super::approve::Approved;
+use super::effect::leak;
 use super::session::Session;
 use super::validate::Checked;
 
@@ -30,6 +34,65 @@ enum Write {
         all: bool,
         regex: bool,
     },
+}
+
+/// Refuses a call that would write a mark in place of the value that it stands for. [`restore`] turns the marks of the
+/// file tools back into values; nothing does so in a command, in code or in what another tool is given. Marks that the
+/// session was not shown are text, and tools and commands that only read may look for any.
+pub(super) fn check_arguments(
+    road: &Road<'_>,
+    (tool, same): (&Tool, Option<&Tool>),
+    context: &CallContext,
+    arguments: &Value,
+) -> Result<(), ToolError> {
+    let form = same.unwrap_or(tool);
+    if form.definition.hints.read_only || is_restored(form) {
+        return Ok(());
+    }
+    let session = road.sessions.get(&context.session_id);
+    let mut shown = |text: &str| {
+        let mut rules = rules_of_marks(text).into_iter();
+        rules
+            .find(|rule| session.has_masked(rule))
+            .map(str::to_owned)
+    };
+    // A page is asked for by its URL, and nothing of that is kept.
+    let is_net = tool.source == Source::BuiltIn && tool.definition.group == Group::Net;
+    let all = arguments.as_object().into_iter().flatten();
+    let mut written = all.filter(|(argument, _)| !is_net || *argument == "body");
+    let found = written.find_map(|(argument, value)| {
+        let rule = leak::texts_in(value, &mut shown)?;
+        Some((argument, rule))
+    });
+    let Some((argument, rule)) = found else {
+        return Ok(());
+    };
+    let is_command = tool.source == Source::BuiltIn
+        && tool.definition.group == Group::Runtime
+        && !tool.runs_code();
+    if is_command && only_reads(road, arguments) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` was not called: `{}` has the mask `[REDACTED:{rule}]`, which would be written in place of the value; use \
+         edit_file or write_file, which put the value back, or leave that line out",
+        tool.name(),
+        text::visible(text::prefix(argument, 64)),
+    );
+    Err(error(message, &rule))
+}
+
+/// Returns true if the command among the arguments of a call only reads.
+fn only_reads(road: &Road<'_>, arguments: &Value) -> bool {
+    let script = policy::command_of(arguments).map(|one| road.ports.runner.read(&one.program));
+    matches!(script, Some(Ok(script)) if policy::only_reads(&script))
+}
+
+/// Returns true if marks in what the tool writes are turned back into values.
+fn is_restored(tool: &Tool) -> bool {
+    tool.source == Source::BuiltIn
+        && tool.definition.group == Group::Fs
+        && matches!(tool.name().as_str(), "write_file" | "edit_file")
 }
 
 /// Puts values in the place of marks in the arguments of a call. Gives what masks these values, too, if there are some.
@@ -78,8 +141,7 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
 /// The file that a call of a built-in tool writes to and what it writes there, if a mark is in that.
 fn write(checked: &Checked) -> Option<(String, Write)> {
     let tool = checked.same.as_ref().unwrap_or(&checked.tool);
-    let definition = &tool.definition;
-    if tool.source != Source::BuiltIn || definition.group != Group::Fs {
+    if !is_restored(tool) {
         return None;
     }
     let arguments = &checked.arguments;

@@ -26,7 +26,7 @@ pub(super) struct Session(Mutex<State>);
 #[derive(Default)]
 struct State {
     /// The sources of untrusted content: the first, and the first of another source.
-    untrusted: Vec<(Heard, String)>,
+    untrusted: Vec<(ContentSource, String)>,
     /// Where the first sensitive content came from.
     sensitive: Option<String>,
     answers: Vec<Given>,
@@ -37,28 +37,45 @@ struct State {
 }
 
 /// Names a command among those that this process has run.
-pub(super) type CommandId = u64;
+pub(crate) type CommandId = u64;
 
-/// The source by which untrusted content came in: the requests of one command, or any other.
-pub(super) type Heard = Option<CommandId>;
+/// The source of untrusted content, or of what is judged. A source is not asked about because of its own content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ContentSource {
+    /// A source that is not told apart from others.
+    Other,
+    /// The requests of one command.
+    Command(CommandId),
+    /// The server at this location.
+    Server(String),
+}
+
+impl ContentSource {
+    /// The source of the results of a tool, and the receiver of its arguments.
+    pub(super) fn of(tool: &Tool) -> Self {
+        match tool.source {
+            Source::Mcp => Self::Server(tool.origin.location.clone()),
+            Source::BuiltIn | Source::Custom | Source::Teams => Self::Other,
+        }
+    }
+}
 
 /// The way by which data could leave the machine with what is judged.
 pub(super) enum WayOut<'a> {
     /// None, or requests and commands that are judged by themselves when they are made.
     None,
-    /// A call whose requests are not judged before they are made.
-    Call,
+    /// A call whose requests are not judged before they are made. A server knows already what it said itself: that
+    /// alone does not make the next call to it a question.
+    Call(ContentSource),
     /// By this request.
     Request {
         /// The request.
         egress: Egress<'a>,
-        /// True if the person has listed the host for this method.
+        /// True if the person has listed the host for this method, or has agreed to both for the session.
         listed: bool,
-        /// True if the person has agreed to this host and method for the session.
-        agreed: bool,
         /// The command that sends it. Content that it received by its own requests does not make its next request a
         /// question.
-        command: Heard,
+        command: ContentSource,
         /// The line that would list the host.
         way: &'a dyn Fn() -> String,
     },
@@ -75,16 +92,17 @@ impl WayOut<'_> {
             || (!needs.commands.is_empty() && !confined);
         let networked = matches!(tool.definition.group, Group::Net | Group::Browser);
         if unseen || (networked && needs.hosts.is_empty()) {
-            Self::Call
+            Self::Call(ContentSource::of(tool))
         } else {
             Self::None
         }
     }
 
-    fn command(&self) -> Heard {
+    fn source(&self) -> &ContentSource {
         match self {
-            Self::Request { command, .. } => *command,
-            Self::None | Self::Call => None,
+            Self::Request { command, .. } => command,
+            Self::Call(receiver) => receiver,
+            Self::None => &ContentSource::Other,
         }
     }
 }
@@ -135,16 +153,16 @@ fn build(tool: &Tool) -> (String, String) {
 
 impl Session {
     /// Remembers where a result came from, as far as that matters for later calls, and by what way.
-    pub(super) fn read(&self, label: &Label, heard: Heard) {
+    pub(super) fn read(&self, label: &Label, source: ContentSource) {
         if label.trust != TrustLevel::Untrusted && label.data_class < DataClass::Sensitive {
             return;
         }
         let mut state = lock(&self.0);
         if label.trust == TrustLevel::Untrusted
             && state.untrusted.len() < 2
-            && state.untrusted.iter().all(|(known, _)| *known != heard)
+            && state.untrusted.iter().all(|(known, _)| *known != source)
         {
-            state.untrusted.push((heard, label.origin.clone()));
+            state.untrusted.push((source, label.origin.clone()));
         }
         if label.data_class >= DataClass::Sensitive {
             state.sensitive.get_or_insert_with(|| label.origin.clone());
@@ -207,28 +225,29 @@ impl Session {
         evaluation: &mut Evaluation,
     ) {
         let state = lock(&self.0);
-        let command = out.command();
+        let own = out.source();
+        // A person who refuses untrusted content for a server refuses its own as well.
+        let strict = accepts == Some(false) && matches!(own, ContentSource::Server(_));
         let mut untrusted = state.untrusted.iter();
-        // A command is not told apart from what its own requests have brought in.
-        let untrusted = untrusted.find(|(heard, _)| heard.is_none() || *heard != command);
+        let untrusted =
+            untrusted.find(|(source, _)| strict || *source == ContentSource::Other || source != own);
         if untrusted.is_none() && state.sensitive.is_none() {
             return;
         }
         let (sends, harmless, carried, per_origin) = match out {
             WayOut::None => (false, true, None, false),
-            WayOut::Call => (true, false, None, false),
+            WayOut::Call(_) => (true, false, None, false),
             WayOut::Request {
                 egress,
                 listed,
-                agreed,
                 ..
             } => {
                 let (reads, tunnel) = (carried::only_reads(*egress), egress.method == "CONNECT");
                 let carried = carried::carried(*egress, &state.seen);
-                // A list of hosts says nothing about what goes through a tunnel; an answer about this tunnel does.
-                let known = (*listed && reads) || (*agreed && tunnel);
-                let plain = carried.is_none() && (reads || tunnel);
-                (true, known && carried.is_none(), carried, plain)
+                // What goes through a tunnel is not seen. The network judges it again, with a body, when much was sent.
+                let harmless = *listed && (reads || tunnel) && carried.is_none();
+                let plain = tunnel || (reads && carried.is_none());
+                (true, harmless, carried, plain)
             }
         };
         let mut ask = |rule: &str, text: String, way: Option<String>| {
@@ -246,7 +265,7 @@ impl Session {
             let basis = Basis {
                 reads: match out {
                     WayOut::Request { .. } => network::sent(),
-                    WayOut::None | WayOut::Call => Reads::Everything,
+                    WayOut::None | WayOut::Call(_) => Reads::Everything,
                 },
                 per_origin,
                 way: way.map(Into::into),

@@ -16,6 +16,7 @@ use crate::tool::Tool;
 use super::Road;
 use super::effect::leak;
 use super::label::Floor;
+use super::restore;
 use super::trail::Trail;
 
 /// A call whose tool exists and whose arguments match the schema.
@@ -145,6 +146,8 @@ pub(super) fn validate(
         .validate("the arguments", &call.arguments)?;
     let granted = world.policy.secrets_of(&tool);
     leak::check_arguments(&redactor, granted, &tool, &call.arguments)?;
+    let forms = (&*tool, same.as_deref());
+    restore::check_arguments(road, forms, &call.context, &call.arguments)?;
     let mut paths = world.policy.paths(&tool);
     let mut limits = world.policy.limits(&tool);
     if let Some(same) = &same {

@@ -1,25 +1,25 @@
-//! What the regular expressions of one file may cost. A checked-in file must not make every command slow: here an
-//! expression is read and weighed, which takes microseconds; it is compiled when a call first needs it.
+//! The cost limit of the regular expressions in one file. A checked-in file must not make every command slow: here an
+//! expression is parsed and weighed, which takes microseconds; it is compiled when a call first needs it.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// The most that one expression may weigh. Those that people write weigh some kilobytes; `(a{1000}){1000}` would
-/// weigh hundreds of megabytes.
+/// Maximum weight of one expression in bytes. Usual ones weigh some kilobytes; `(a{1000}){1000}` would weigh hundreds
+/// of megabytes.
 const EACH_MAX: usize = 512 << 10;
 
-/// The most that all of one file may: what a tool's first call compiles in some tenths of a second.
+/// Maximum weight of all expressions in one file: compiled in some tenths of a second at a tool's first call.
 const ALL_MAX: usize = 16 << 20;
 
-/// Bytes of a state of an automaton, in round figures.
+/// Approximate bytes of an automaton's state.
 const STATE: usize = 64;
 
-/// Bytes of a class of characters beyond ASCII, whatever is in it: `.` is one.
+/// Bytes of a class of characters beyond ASCII, whatever its content: `.` is one.
 const CLASS: usize = 1024;
 
-/// What a compiled set of expressions may take: the weight is an estimate, and this leaves it some room.
+/// Size limit of a compiled set: the weight is an estimate, and this leaves some margin.
 pub(super) const SET_MAX: usize = 4 * ALL_MAX;
 
-/// The regular expressions of one file so far.
+/// The total weight of the expressions of one file so far.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     used: usize,
@@ -32,12 +32,12 @@ impl Budget {
             let error = error.to_string();
             let last = error.lines().last().unwrap_or_default();
             let why = last.strip_prefix("error: ").unwrap_or(last);
-            format!("`{}` is no regular expression: {why}", shown(text))
+            format!("`{}` is not a valid regular expression: {why}", shown(text))
         })?;
         let weight = weigh(&parsed);
         if weight > EACH_MAX {
             return Err(format!(
-                "the regular expression `{}` would take more than {} KB; bound its repetitions, or say `[a-z]` for `\\w`",
+                "the regular expression `{}` would take more than {} KB; limit its repetitions, or use `[a-z]` for `\\w`",
                 shown(text),
                 EACH_MAX >> 10
             ));
@@ -45,7 +45,7 @@ impl Budget {
         self.used = self.used.saturating_add(weight);
         if self.used > ALL_MAX {
             return Err(format!(
-                "with `{}` the regular expressions of this file would take more than {} MB; say `[a-z]` for `\\w`, or `glob` and `inside` where they do",
+                "with `{}` the regular expressions of this file would take more than {} MB; use `[a-z]` for `\\w`, or `glob` and `inside` where possible",
                 shown(text),
                 ALL_MAX >> 20
             ));
@@ -54,12 +54,12 @@ impl Budget {
     }
 }
 
-/// As much of a pattern as a message can carry.
+/// A pattern, shortened for a message.
 pub(super) fn shown(text: &str) -> String {
     crate::text::visible(crate::text::prefix(text, 100))
 }
 
-/// About as many bytes as the expression takes when it is compiled.
+/// The approximate size of the compiled expression in bytes.
 fn weigh(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => STATE,
@@ -133,7 +133,7 @@ mod tests {
         }
         for text in ["(", "a{2,1}", "(?<n", &"(".repeat(1000)] {
             let why = Budget::default().take(text).unwrap_err();
-            assert!(why.contains("is no regular expression"), "{why}");
+            assert!(why.contains("is not a valid regular expression"), "{why}");
         }
         let mut budget = Budget::default();
         let taken = (0..1000)

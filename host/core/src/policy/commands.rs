@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::code;
 use crate::command::{
-    Command, CommandPattern, CommandVerdict, Place, Program, Runner, Script, Simple, is_harmless,
+    Command, CommandPattern, CommandVerdict, Place, Program, Redirection, Runner, Script, Simple,
+    is_harmless,
 };
 use crate::config::{AddedBy, ExecApprovals, ExecMode};
 use crate::decision::{Basis, Decision, Evaluation, Layer, Offer, Reason};
@@ -364,6 +365,17 @@ impl Policy {
         let said = &evaluation.reasons()[start..];
         !said.is_empty() && said.iter().all(|reason| reason.decision == Decision::Allow)
     }
+}
+
+/// Returns true if a script only reads: no program in it changes anything, and the shell opens no file for writing.
+pub(crate) fn only_reads(script: &Script) -> bool {
+    let is_kept = |over: &Redirection| over.writes && over.target.known() != Some("/dev/null");
+    script.unknown.is_empty()
+        && script.commands.iter().all(|simple| {
+            simple.unknown.is_empty()
+                && (simple.words.is_empty() || reading::only_reads(simple))
+                && !simple.redirections.iter().any(is_kept)
+        })
 }
 
 /// The verdict where no mode is set: commands that only read or stage run, and those that the tool was granted. All

@@ -1,4 +1,4 @@
-//! One condition of an argument rule: a place among the arguments, and what the value there must be.
+//! One condition of an argument rule: an argument path, and a test of the value.
 
 use globset::{Glob, GlobBuilder};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::budget::{Budget, shown};
 use super::place::Place;
 use super::spelling;
 
-/// A place and a test.
+/// A path and a test.
 #[derive(Debug, Clone)]
 pub(super) struct Condition {
     pub(super) place: Place,
@@ -18,7 +18,7 @@ pub(super) struct Condition {
     pub(super) negated: bool,
 }
 
-/// What a value must be.
+/// A test of a value.
 #[derive(Debug, Clone)]
 pub(super) enum Test {
     Glob(Glob),
@@ -29,7 +29,7 @@ pub(super) enum Test {
     Exists,
 }
 
-/// The conditions of a rule. The error says which is wrong, and what.
+/// Reads the conditions of a rule. The error names the wrong one and the reason.
 pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condition>, String> {
     let mut conditions = Vec::new();
     for (key, matcher) in &rule.when {
@@ -65,13 +65,13 @@ pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condi
             add(test, true);
         }
         if conditions.len() == before {
-            return Err(fault("nothing is asked of it".into()));
+            return Err(fault("it has no condition: set one of glob, regex, equals, min, max, inside, exists, not".into()));
         }
     }
     Ok(conditions)
 }
 
-/// Arguments that are paths, as tools commonly call them.
+/// Common names of path arguments.
 pub(super) const PATHS: [&str; 14] = [
     "path",
     "paths",
@@ -89,7 +89,7 @@ pub(super) const PATHS: [&str; 14] = [
     "cwd",
 ];
 
-/// Refuses a path that no argument is compared as: those are judged in their plainest spelling.
+/// Refuses a path that never matches: path arguments are normalized before they are compared.
 fn plain(matcher: &MatcherSettings) -> Result<(), String> {
     let equals = matcher.equals.as_ref().and_then(Value::as_str);
     for text in [matcher.glob.as_deref(), equals].into_iter().flatten() {
@@ -102,7 +102,7 @@ fn plain(matcher: &MatcherSettings) -> Result<(), String> {
                 None => "it leads out of the workspace".to_owned(),
             };
             return Err(format!(
-                "`{}` is compared with paths in their plainest spelling, and is none; {way}",
+                "`{}` never matches: path arguments are normalized before they are compared; {way}",
                 shown(text)
             ));
         }
@@ -122,10 +122,10 @@ fn tests(
     if let Some(text) = &matcher.glob {
         let glob = GlobBuilder::new(text)
             .literal_separator(true)
-            // What forbids holds on file systems that know no case; what allows says exactly what.
+            // A restriction must hold on case-insensitive file systems; a permission is exact.
             .case_insensitive(decision != Decision::Allow)
             .build()
-            .map_err(|error| format!("`{}` is no glob: {}", shown(text), error.kind()))?;
+            .map_err(|error| format!("`{}` is not a valid glob: {}", shown(text), error.kind()))?;
         tests.push(Test::Glob(glob));
     }
     if let Some(text) = &matcher.regex {

@@ -1,4 +1,4 @@
-//! Danger patterns and conditions: calls that are asked about because of what they would do.
+//! Danger patterns and conditions: calls that require an approval because of their effects.
 
 use std::sync::OnceLock;
 
@@ -25,13 +25,13 @@ pub(super) struct Danger {
     /// The key of the block.
     key: String,
     patterns: Vec<String>,
-    /// Compiled when the tool is first called; none if it cannot be.
+    /// Compiled at the tool's first call; `None` if that fails.
     set: OnceLock<Option<RegexSet>>,
     conditions: Conditions,
 }
 
 impl Danger {
-    /// Reads a block that stands at `key`.
+    /// Reads the block at `key`.
     pub(super) fn new(
         key: String,
         block: &ApprovalBlock,
@@ -58,7 +58,7 @@ impl Danger {
         })
     }
 
-    /// Asks about a call that a pattern or a condition speaks of.
+    /// Asks about a call that matches a pattern or a condition.
     pub(super) fn evaluate(
         &self,
         tool: &Tool,
@@ -116,7 +116,7 @@ impl Danger {
         }
     }
 
-    /// The patterns that match: each text among the arguments as it is, and the whole as JSON.
+    /// The matching patterns, tested on each string of the arguments and on the JSON text as a whole.
     fn matches(&self, arguments: &Value) -> Vec<usize> {
         if self.patterns.is_empty() {
             return Vec::new();
@@ -130,7 +130,7 @@ impl Danger {
                 .ok()
         };
         let Some(set) = self.set.get_or_init(compile) else {
-            // Each was weighed by itself; that all of them together cannot be is no reason to skip them.
+            // A set that fails to compile must not disable the patterns, so all count as matching.
             return (0..self.patterns.len()).collect();
         };
         let mut hit: Vec<bool> = vec![false; self.patterns.len()];
@@ -145,7 +145,7 @@ impl Danger {
     }
 }
 
-/// The method of a request: what is not said is what the schema says it is then.
+/// The method of a request; if unset, the default in the schema.
 fn method(tool: &Tool, arguments: &Value) -> Option<String> {
     if let Some(method) = arguments.get("method") {
         return method.as_str().map(str::to_owned);
@@ -165,7 +165,7 @@ fn each_text(value: &Value, look: &mut impl FnMut(&str)) {
     }
 }
 
-/// `/…/i` as the seeds write it, or the bare expression.
+/// A pattern as `/…/i`, or the bare expression.
 fn from_javascript(text: &str) -> String {
     let slashed = text
         .strip_prefix('/')
@@ -185,8 +185,8 @@ fn from_javascript(text: &str) -> String {
     }
 }
 
-/// Whether the tool was granted the host of `url`. An address that cannot be read has none. Of a tool that goes to any
-/// host, the list of hosts says it, at each request.
+/// Returns true if the tool was granted the host of `url`; false for an invalid URL. For a tool of arbitrary hosts,
+/// the list of hosts is checked at each request.
 fn is_known(url: &str, tool: &Tool) -> bool {
     let Ok(target) = Target::parse(url) else {
         return false;

@@ -1,51 +1,51 @@
-//! Why a policy is refused.
+//! Errors in a policy.
 
 use crate::config::OutOfRange;
 use crate::paths::PatternError;
 
-/// A config whose rules cannot be followed.
+/// A configuration with invalid rules.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// A glob over paths is none.
+    /// An invalid glob over paths.
     #[error("{place}: {error}")]
     Pattern {
-        /// Where it is written.
+        /// The location in the file.
         place: String,
-        /// What is wrong with it.
+        /// The fault.
         error: PatternError,
     },
-    /// A bound cannot be held.
+    /// A limit out of range.
     #[error("{place}: {error}")]
     Limit {
-        /// Where it is written.
+        /// The location in the file.
         place: String,
-        /// Which, and what could be held.
+        /// The limit with its range.
         error: OutOfRange,
     },
-    /// A deny list with an exception, which could lift what another file denies.
-    #[error("{place}: `{glob}` is an exception, and a deny list has none; name what is denied")]
+    /// An exception in a deny list, which could lift what another file denies.
+    #[error("{place}: `{glob}`: exceptions with `!` are not supported in deny lists; list the paths to deny")]
     Exception {
-        /// Where it is written.
+        /// The location in the file.
         place: String,
         /// The exception.
         glob: String,
     },
-    /// A rule that cannot be read.
+    /// An invalid rule.
     #[error("{place}: {text}")]
     Rule {
-        /// Where it is written.
+        /// The location in the file.
         place: String,
-        /// What is wrong with it.
+        /// The fault.
         text: String,
     },
-    /// A rule that does not do what its own examples say.
+    /// A rule that contradicts its own examples.
     #[error("{place}: {rule} {fault}: {example}")]
     Example {
-        /// Where it is written.
+        /// The location in the file.
         place: String,
         /// The rule.
         rule: String,
-        /// What it should have done and did not.
+        /// The contradiction.
         fault: &'static str,
         /// The example, as JSON.
         example: String,

@@ -49,7 +49,7 @@ impl Policy {
             let before = evaluation.reasons().len();
             file.enabled(tool, evaluation);
             file.lists.evaluate(tool, &file.source, evaluation);
-            // The tool's own default is evaluated beside it in any case.
+            // The tool's own default is evaluated as well in any case.
             set |= file.approval(tool, evaluation) && file.lowers();
             file.sign(before, evaluation);
         }
@@ -73,8 +73,8 @@ impl Policy {
         }
     }
 
-    /// Evaluates the approval that a person has set. One for this very tool replaces the tool's own default; the
-    /// default for all custom tools counts beside it, and in its place where the tool has none.
+    /// Evaluates the approval that a person has set. A setting for this very tool replaces the tool's own default; the
+    /// default for all custom tools is combined with it, or replaces it if the tool has none.
     pub(super) fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
         let mut any = false;
         let mut say = |key: String, decision: Decision, text: String| {

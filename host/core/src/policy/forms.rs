@@ -1,8 +1,8 @@
-//! The overlapping forms of the built-in tools: one that does several operations, and one tool for each of
-//! these. What is said about the one tool holds for the operation too.
+//! The overlapping forms of the built-in tools: one with several operations, and one tool per operation. Rules for the
+//! single tool apply to the operation too.
 //!
-//! The operations of `git` have names of their own as well, for calls alone: a rule about `git_status` would be one about
-//! all of `git`, and allow what nobody meant.
+//! The operations of `git` have names of their own as well, for calls only: a rule for `git_status` would apply to all
+//! of `git`, and allow more than intended.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::error::{Code, ToolError};
 use crate::registry::Registry;
 use crate::tool::{Source, Tool};
 
-/// The tool of several operations.
+/// The tool with several operations.
 const COMPACT: &str = "file_operations";
 
-/// Its operations, and the tool that does only that.
+/// Its operations, each with the equivalent tool.
 const OPERATIONS: [(&str, &str); 6] = [
     ("read", "read_file"),
     ("write", "write_file"),
@@ -26,7 +26,7 @@ const OPERATIONS: [(&str, &str); 6] = [
     ("exists", "file_info"),
 ];
 
-/// Whether models see this form under the profile.
+/// Returns true if models see this form under the profile.
 pub(super) fn is_shown(tool: &Tool, profile: Profile) -> bool {
     let name = tool.name().as_str();
     let hidden = match profile {
@@ -36,7 +36,7 @@ pub(super) fn is_shown(tool: &Tool, profile: Profile) -> bool {
     tool.source != Source::BuiltIn || !hidden
 }
 
-/// The name of the tool that does the same as this call, if it is a call of the compact form.
+/// The name of the equivalent tool of this call, if it is a call of the compact form.
 pub(crate) fn same_as(tool: &Tool, arguments: &Value) -> Option<&'static str> {
     if tool.source != Source::BuiltIn || tool.name().as_str() != COMPACT {
         return None;
@@ -46,10 +46,10 @@ pub(crate) fn same_as(tool: &Tool, arguments: &Value) -> Option<&'static str> {
     found.map(|(_, fine)| *fine)
 }
 
-/// The tool whose operations are called by names of their own.
+/// The tool whose operations can be called by names of their own.
 const GIT: &str = "git";
 
-/// The tool that a call means, which has its operation among the arguments where the name has said it.
+/// The called tool; if the name was that of an operation, it is added to the arguments.
 pub(crate) fn called(
     registry: &Registry,
     name: &str,
@@ -77,7 +77,7 @@ pub(crate) fn called(
     Ok(Arc::clone(tool))
 }
 
-/// What the schema has for the argument `operation`.
+/// The values of the argument `operation` in the schema.
 fn operations(tool: &Tool) -> Vec<Value> {
     let schema = tool.definition.input_schema.to_value();
     let operation = &schema["properties"]["operation"];

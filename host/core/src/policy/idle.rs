@@ -1,4 +1,4 @@
-//! What in the rules can never come true, or says less than it seems to: for `mimir policy check`.
+//! Rules that never match, or do less than they seem to: for `mimir policy check`.
 
 use crate::config::{ExecMode, ToolSettings};
 use crate::decision::Decision;
@@ -8,11 +8,11 @@ use crate::tool::Tool;
 use super::Policy;
 use super::rules::is_every_text;
 
-/// What a shell would act on: a command with it is never one of a list of words.
+/// Shell syntax: a command with it is never matched by a list of words.
 const SHELLS: [char; 12] = [';', '|', '&', '<', '>', '$', '`', '\\', '(', ')', '#', '!'];
 
 impl Policy {
-    /// What in the rules can never come true, one line each, given the tools that are here.
+    /// Finds rules that never match, given the available tools; one line each.
     pub fn idle(&self, tools: &[&Tool]) -> Vec<String> {
         let mut idle = Vec::new();
         let denied = |tool: &Tool| self.refusal(tool).is_some();
@@ -30,17 +30,17 @@ impl Policy {
         idle
     }
 
-    /// The entries of deny lists that no tool has as its name, one line each: they forbid nothing.
+    /// Finds entries of deny lists that match no tool; one line each.
     pub fn idle_denials(&self, tools: &[&Tool]) -> Vec<String> {
         let mut idle = Vec::new();
-        // A team forbids on many machines what is not on this one.
+        // A team's file is for many machines, and may deny tools that this one lacks.
         for file in self.voices().iter().filter(|file| !file.team) {
             idle.extend(file.lists.idle_denials(tools, &file.source));
         }
         idle
     }
 
-    /// A name that no tool has.
+    /// Reports a name that no tool has.
     fn unknown(&self, key: &str, name: &str, tools: &[&Tool], idle: &mut Vec<String>) {
         if tools.iter().any(|tool| tool.answers_to(name)) {
             return;

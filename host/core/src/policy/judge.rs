@@ -1,8 +1,7 @@
-//! All rules about one tool, compiled so that a thousand of them are judged in one pass over each argument.
+//! All rules about one tool, compiled so that a thousand of them are evaluated in one pass over each argument.
 //!
-//! A rule that forbids or asks speaks when *any* value at its place fits, in any spelling; a rule that allows
-//! speaks only when *every* value does. Where a path leads through links is one more spelling of it. What is not
-//! there fits nothing.
+//! A rule that denies or asks matches if *any* value at its path fits, in any spelling; a rule that allows matches
+//! only if *every* value does. The target of a link is one more spelling of a path. A missing value fits nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +18,7 @@ use super::links::Links;
 use super::place::Place;
 use super::spelling;
 
-/// A condition's number in its judge.
+/// The index of a condition.
 type Id = u32;
 
 /// The rules of one tool.
@@ -45,7 +44,7 @@ enum Need {
     Absent,
 }
 
-/// Everything that is asked of the values at one place.
+/// All tests of the values at one path.
 #[derive(Debug)]
 struct Column {
     place: Place,
@@ -61,7 +60,7 @@ struct Column {
 }
 
 impl Judge {
-    /// Compiles rules, each with its number, its decision and its conditions.
+    /// Compiles rules, each with its index, its decision and its conditions.
     pub(super) fn new<'a>(
         rules: impl IntoIterator<Item = (u32, Decision, &'a [Condition])>,
     ) -> Result<Self, String> {
@@ -99,7 +98,7 @@ impl Judge {
         Ok(judge)
     }
 
-    /// Hands the number of every rule that speaks of these arguments to `speaks`, in order.
+    /// Calls `speaks` with the index of every rule that matches these arguments, in order.
     pub(super) fn judge(&self, arguments: &Value, links: &Links<'_>, mut speaks: impl FnMut(u32)) {
         if self.rules.is_empty() {
             return;
@@ -178,7 +177,7 @@ impl Column {
         Ok(column)
     }
 
-    /// Counts for each condition how many values fit, and returns how many there are.
+    /// Counts for each condition the values that fit, and returns the number of values.
     fn count(&self, arguments: &Value, links: &Links<'_>, hits: &mut [u32]) -> u32 {
         let mut all = 0;
         let mut matched = Vec::new();
@@ -203,7 +202,7 @@ impl Column {
         all
     }
 
-    /// Whether a test is about paths, so that it matters where one leads.
+    /// Returns true if a test is about paths, so that link targets matter.
     fn is_about_paths(&self) -> bool {
         !(self.glob_ids.is_empty() && self.inside.is_empty() && self.inside_folded.is_empty())
     }
@@ -263,19 +262,19 @@ impl Column {
     }
 }
 
-/// A path and the folders around it, up to the root, which is empty.
+/// A path and its parent folders, up to the root, which is empty.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').map(|(at, _)| at);
     let folders = ends.chain([path.len()]).map(|end| &path[..end]);
     std::iter::once("").chain(folders.filter(|folder| !folder.is_empty()))
 }
 
-/// Equal values have equal keys, and only they: `1` and `1.0` are one number, the order of members is none.
+/// A key that is equal for equal values only: `1` and `1.0` are one number, the order of members does not matter.
 fn key(value: &Value) -> String {
     match value {
         Value::String(text) => text_key(text),
         Value::Number(number) => match number.as_f64() {
-            // Whole numbers that a float cannot hold are told apart by their digits.
+            // Integers beyond the precision of a float are compared by their digits.
             Some(float) if number.is_f64() || float.abs() < 9e15 => format!("n{float}"),
             _ => format!("n{number}"),
         },
@@ -295,7 +294,7 @@ fn key(value: &Value) -> String {
     }
 }
 
-/// Inside a list or an object, quotes keep a text apart from what is around it.
+/// Inside a list or an object, quotes separate a string from its surroundings.
 fn inner_key(value: &Value) -> String {
     match value {
         Value::String(_) => value.to_string(),

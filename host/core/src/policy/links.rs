@@ -1,21 +1,21 @@
-//! Where the paths among the arguments of one call really lead: a rule about a folder speaks of a link to it too.
+//! The targets of links among the path arguments of one call: a rule about a folder also applies to a link into it.
 
 use std::cell::RefCell;
 
 use crate::backend::{Backend, RealPath};
 use crate::tool::Tool;
 
-/// The links of one call. Each path is looked up once, whoever asks.
+/// The link resolver of one call. Each path is looked up once.
 pub(crate) struct Links<'a> {
     backend: Option<&'a dyn Backend>,
     known: RefCell<Vec<(String, RealPath)>>,
 }
 
-/// As long as a path may be on Linux: what is longer is none.
+/// The maximum length of a path on Linux: a longer one cannot exist.
 const PATH_MAX: usize = 4096;
 
 impl<'a> Links<'a> {
-    /// Those that calls of this tool meet.
+    /// The resolver for calls of this tool.
     pub(crate) fn of(tool: &'a Tool) -> Self {
         Self {
             backend: Some(&*tool.backend),
@@ -23,7 +23,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// None: of arguments that belong to no call.
+    /// A resolver without links, for arguments that belong to no call.
     pub(crate) fn none() -> Self {
         Self {
             backend: None,
@@ -31,7 +31,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// Where the path leads.
+    /// Resolves the path.
     pub(crate) fn real(&self, path: &str) -> RealPath {
         let Some(backend) = self.backend else {
             return RealPath::AsWritten;

@@ -1,4 +1,4 @@
-//! Which tools exist at all, by name and by group. Deny wins.
+//! The lists of available tools, by name and by group. Deny wins.
 
 use globset::{Glob, GlobMatcher};
 
@@ -30,7 +30,7 @@ impl Lists {
         })
     }
 
-    /// Denies a tool that the lists leave out.
+    /// Denies a tool that the lists exclude.
     pub(super) fn evaluate(&self, tool: &Tool, source: &Source, evaluation: &mut Evaluation) {
         let group = tool.definition.group;
         let mut deny = |key: &str, rule: String, text: String| {
@@ -78,7 +78,7 @@ impl Lists {
         }
     }
 
-    /// What in the lists can never come true, or says two things at once.
+    /// Finds entries that never match, or contradict each other.
     pub(super) fn idle(&self, tools: &[&Tool], source: &Source) -> Vec<String> {
         let mut idle = Vec::new();
         for (key, names) in [("policy.allow", &self.allow), ("policy.deny", &self.deny)] {
@@ -114,17 +114,17 @@ impl Lists {
         idle
     }
 
-    /// The denials that are about no tool.
+    /// Finds denials that match no tool.
     pub(super) fn idle_denials(&self, tools: &[&Tool], source: &Source) -> Vec<String> {
         self.deny.idle("policy.deny", tools, source)
     }
 }
 
-/// Names of tools, and globs over them.
+/// Tool names, and globs over them.
 #[derive(Debug, Default)]
 struct Names {
     written: Vec<String>,
-    /// Of each that is a glob.
+    /// The glob of each entry that is one.
     globs: Vec<Option<GlobMatcher>>,
 }
 
@@ -145,7 +145,7 @@ impl Names {
         })
     }
 
-    /// The first entry that means this tool.
+    /// The first entry that matches this tool.
     fn of(&self, tool: &Tool) -> Option<usize> {
         (0..self.written.len()).find(|&at| self.means(at, tool))
     }
@@ -160,13 +160,13 @@ impl Names {
         }
     }
 
-    /// The entries that mean every tool, whatever it is called.
+    /// The entries that match every tool, whatever its name.
     fn of_all(&self) -> impl Iterator<Item = &String> {
         let all = |name: &&String| name.bytes().all(|byte| byte == b'*') && !name.is_empty();
         self.written.iter().filter(all)
     }
 
-    /// The entries that mean no tool.
+    /// The entries that match no tool.
     fn idle(&self, key: &str, tools: &[&Tool], source: &Source) -> Vec<String> {
         let idle = |at: &usize| !tools.iter().any(|tool| self.means(*at, tool));
         let line = |at: usize| {
@@ -180,7 +180,7 @@ impl Names {
     }
 }
 
-/// The glob that an entry is; none if it is a name.
+/// The glob of an entry; `None` if it is a name.
 fn glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
     if ToolName::new(entry).is_ok() {
         return Ok(None);
@@ -189,11 +189,11 @@ fn glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_*?[]!-{},".contains(c);
     if !entry.contains(['*', '?', '[', '{']) || !entry.chars().all(in_globs) {
         let why =
-            "is no tool name, which has a-z, 0-9 and _, and no glob over names such as `git_*`";
+            "is neither a tool name (a-z, 0-9 and _) nor a glob over names such as `git_*`";
         return Err(why.to_owned());
     }
     match Glob::new(entry) {
         Ok(glob) => Ok(Some(glob.compile_matcher())),
-        Err(error) => Err(format!("is no glob: {}", error.kind())),
+        Err(error) => Err(format!("is not a valid glob: {}", error.kind())),
     }
 }

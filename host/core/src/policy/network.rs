@@ -1,4 +1,4 @@
-//! What tools may reach over the network, and what the rules say of one request.
+//! The network access of tools, and the rules for one request.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ use crate::tool::Tool;
 use super::{Policy, REQUEST};
 
 impl Policy {
-    /// What requests of this tool may reach. Where nobody has set a list of hosts, what was `granted` is the list: a
-    /// person has seen and named them already. Who was granted any host was granted none by name.
+    /// The network policy of this tool's requests. If no list of hosts is set, the `granted` hosts are the list: a
+    /// person has seen and approved them already. A grant of any host names none.
     pub fn network(&self, tool: &Tool, granted: &[HostNeed]) -> NetworkPolicy {
         let named = granted.iter().filter(|need| !need.is_any());
         let granted: Vec<Entry> = named.filter_map(|need| Entry::of(need).ok()).collect();
@@ -26,7 +26,7 @@ impl Policy {
             .fold(policy, NetworkPolicy::within)
     }
 
-    /// Gives a tool what it needs for what is set: the host and the secret of the search provider, or of the embeddings
+    /// Adds the needs of the settings to a tool: the host and the secret of the search provider, or of the embeddings
     /// endpoint.
     pub fn equip(&self, tool: &mut Tool) {
         if let Some(search) = &self.web_search {
@@ -50,14 +50,14 @@ impl Policy {
             .collect()
     }
 
-    /// The same for what no tool asks for: a person does, on the command line.
+    /// The network policy of requests that a person makes on the command line, without a tool.
     pub fn own_network(&self) -> NetworkPolicy {
         let policy = self.network.policy("network");
         self.team_networks(None).fold(policy, NetworkPolicy::within)
     }
 
-    /// What each team lets requests of this tool reach, or those of no tool, where one has set something. No
-    /// person's yes goes beyond it.
+    /// The network policies of the teams for this tool, or for requests without a tool, if set. A person's approval
+    /// cannot exceed them.
     pub fn team_networks(&self, tool: Option<&Tool>) -> impl Iterator<Item = NetworkPolicy> {
         let teams = self.voices().iter().filter(|file| file.team);
         let set = teams.map(move |file| file.network_settings(tool));
@@ -65,7 +65,7 @@ impl Policy {
         set.map(|(at, settings)| settings.cap(&at))
     }
 
-    /// The PEM files of certificates that requests of this tool, or of none, trust beside those of the platform.
+    /// PEM files of certificates trusted by requests of this tool, or of none, in addition to those of the platform.
     pub fn roots(&self, tool: Option<&Tool>) -> Vec<String> {
         let teams = self.voices().iter().filter(|file| file.team);
         let files = std::iter::once(self).chain(teams);
@@ -81,7 +81,7 @@ impl Policy {
         all
     }
 
-    /// The settings of a tool over those of all tools, and the key of the block that has the last word.
+    /// The settings of a tool over those of all tools, and the key of the block that takes effect.
     fn network_settings(&self, tool: Option<&Tool>) -> (String, NetworkSettings) {
         let base = ("network".to_owned(), self.network.clone());
         let all = tool.into_iter().flat_map(|tool| self.named_settings(tool));
@@ -103,8 +103,8 @@ impl Policy {
         settings.accepted().names(&at, target, method)
     }
 
-    /// What lets a request that is on no list: the file that lists it already and waits for a person, or else the line
-    /// to write.
+    /// The remedy for a request that is on no list: the file that already lists it and waits for acceptance, or else
+    /// the line to write.
     pub(crate) fn way_to(&self, tool: &Tool, target: &Target, method: &str) -> String {
         let mut waiting = self.voices().iter().filter(|file| file.unaccepted);
         let listing = waiting.find_map(|file| {
@@ -123,7 +123,7 @@ impl Policy {
         }
     }
 
-    /// Whether a person is asked about hosts that the tool was not granted, in place of a plain no.
+    /// Returns true if a person is asked about hosts that the tool was not granted, instead of a denial.
     pub(crate) fn asks_unknown_hosts(&self, tool: &Tool) -> bool {
         let mut accepted = self.voices().iter().filter(|file| file.lowers());
         accepted.any(|file| {
@@ -135,13 +135,13 @@ impl Policy {
         })
     }
 
-    /// What the rules say of a request in the middle of a call: `request` has its `method`, `url` and `host`. Rules
-    /// about other arguments have spoken before the call ran.
+    /// Evaluates the rules for a request of a running call: `request` has its `method`, `url` and `host`. Rules about
+    /// other arguments were evaluated before the call ran.
     pub(crate) fn request(&self, tool: &Tool, request: &Value, evaluation: &mut Evaluation) {
         self.effect(tool, (request, REQUEST), evaluation);
     }
 
-    /// The same of something else that a call does, about what it has under these names.
+    /// Evaluates the rules for another effect of a call, about the arguments with these names.
     pub(super) fn effect(
         &self,
         tool: &Tool,

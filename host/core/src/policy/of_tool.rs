@@ -1,4 +1,4 @@
-//! What is set for one tool beside whether it may run: paths, bounds, labels, masks, the record.
+//! The settings of one tool besides its permission: paths, limits, labels, masking, audit.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::tool::{Source, Tool};
 use super::Policy;
 
 impl Policy {
-    /// The paths below the workspace that calls of this tool may not reach or change.
+    /// The path rules for calls of this tool.
     pub fn paths(&self, tool: &Tool) -> PathRules {
         let mut kept = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rules) = kept.get(tool.name().as_str()) {
@@ -32,13 +32,13 @@ impl Policy {
         if shown.peek().is_some() {
             rules = rules.and_then(|rules| rules.reveal(shown));
         }
-        // All were checked when the file was read; were one broken all the same, nothing is reachable.
+        // All rules were validated when the file was read; should one fail all the same, nothing is reachable.
         let rules = rules.unwrap_or_else(|_| PathRules::nothing());
         kept.insert(tool.name().to_string(), rules.clone());
         rules
     }
 
-    /// What masks the results of this tool: all that `redactor` finds, but for the exceptions that were made.
+    /// The redactor for the results of this tool: `redactor` without the tool's exceptions.
     pub fn redactor(&self, tool: &Tool, redactor: &Redactor) -> Redactor {
         let accepted = self.voices().iter().filter(|file| file.lowers());
         let settings = accepted.flat_map(|file| file.settings(tool));
@@ -48,21 +48,21 @@ impl Policy {
         if exceptions.peek().is_none() {
             return redactor.clone();
         }
-        // They were checked when the file was read; were one wrong all the same, none would count.
+        // The exceptions were validated when the file was read; should one fail all the same, none counts.
         redactor
             .except(exceptions)
             .unwrap_or_else(|_| redactor.clone())
     }
 
-    /// The names of the secrets whose values the server behind this tool has.
+    /// The names of the secrets that the server behind this tool receives.
     pub(crate) fn secrets_of(&self, tool: &Tool) -> &[String] {
         let server = Some(&tool.origin.location).filter(|_| tool.source == Source::Mcp);
         let given = server.and_then(|server| self.server_secrets.get(server));
         given.map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the arguments of a call are kept, if that is set for its tool: a team's word goes first, then one no is
-    /// enough. `same` is the tool that does only what the call does: its no counts too.
+    /// The audit setting for a tool's arguments, if any: a team's value wins, otherwise a single `false` is enough.
+    /// `same` is the equivalent tool: its `false` counts too.
     pub fn logs_arguments(&self, tool: &Tool, same: Option<&Tool>) -> Option<bool> {
         let of = |tool| {
             let team = self.set_to_log(tool, |file| file.team);
@@ -85,7 +85,7 @@ impl Policy {
         set.reduce(|one, other| one && other)
     }
 
-    /// How results of this tool are labelled, and what it may be given: of several files the strictest word.
+    /// The label settings of this tool: of several files the strictest value.
     pub fn labels(&self, tool: &Tool) -> LabelSettings {
         let mut all = LabelSettings::default();
         let labels = self.voices().iter().flat_map(|file| {
@@ -106,12 +106,12 @@ impl Policy {
         all
     }
 
-    /// All that is set for this tool, under its name and under its aliases.
+    /// All settings of this tool, under its name and its aliases.
     pub fn settings<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = &'a ToolSettings> {
         self.named_settings(tool).map(|(_, settings)| settings)
     }
 
-    /// The bounds of a call of this tool.
+    /// The limits of a call of this tool.
     pub fn limits(&self, tool: &Tool) -> Limits {
         let mut limits = self.limits;
         if self.own_limits.time_ms.is_none() && !tool.definition.needs.commands.is_empty() {

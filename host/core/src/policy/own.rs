@@ -1,10 +1,10 @@
-//! What a tool says of itself, and how its plugin stands to what a person has granted.
+//! The tool's own default, and the relation of its plugin to its grant.
 
 use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
 use crate::text;
 use crate::tool::{Risk, Source, Tool, Trust};
 
-/// What the tool itself says, as far as it is trusted. A person's word replaces it.
+/// Evaluates the tool's own default, as far as it is trusted. A person's setting replaces it.
 pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut Evaluation) {
     let source = tool.origin.location.as_str();
     let (layer, decision, text) = match assessed {
@@ -31,27 +31,27 @@ pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut
         source: source.to_owned(),
         text: text.to_owned(),
     };
-    // Tools of which more than the very same call is remembered judge by what their call would do to a file, and
-    // not by what they write into it.
+    // Tools for which more than the exact call is remembered decide by the effect of a call on a file, and not by the
+    // content.
     evaluation.push_from(reason, Reads::nothing().into());
 }
 
-/// Whether its own judgement of the risk speaks against its own default.
+/// Returns true if its own risk level contradicts its own default.
 fn is_too_risky(tool: &Tool) -> bool {
     tool.definition.approval == Decision::Allow && tool.definition.risk >= Risk::High
 }
 
-/// Returns true if no person has seen the present description of this tool of an MCP server. No model reads it then: a
-/// description has effects before anything is called.
+/// Returns true if no person has seen the present description of this tool of an MCP server. It is hidden from models
+/// then: a description has effects before anything is called.
 pub(crate) fn is_unseen(tool: &Tool) -> bool {
     let changes = tool.changes.as_ref();
-    // A new version whose words are the same has been seen.
+    // A new version with the same description counts as seen.
     let same = changes.is_some_and(|changes| changes.lines.is_empty());
     tool.source == Source::Mcp && tool.trust == Trust::Untrusted && !same
 }
 
-/// Whether a tool of somebody's server is not the one that a person has seen: then nobody calls it and no model reads
-/// of it, until a person has seen the difference.
+/// Returns true if a server's tool differs from the one that a person has seen: then it cannot be called and is hidden
+/// from models, until a person has seen the difference.
 pub(crate) fn is_withdrawn(tool: &Tool) -> bool {
     let changed = |changes: &crate::grants::Changes| !changes.lines.is_empty();
     tool.source == Source::Mcp
@@ -59,8 +59,8 @@ pub(crate) fn is_withdrawn(tool: &Tool) -> bool {
         && tool.changes.as_ref().is_some_and(changed)
 }
 
-/// What is not granted is asked for, whatever was said about the tool's own word: a name in a config
-/// says nothing about which component answers to it.
+/// Asks about missing grants, whatever the settings say about the tool: a name in a settings file does not identify a
+/// component.
 pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
     let source = tool.origin.location.as_str();
     if tool.trust != Trust::Untrusted {
@@ -70,8 +70,8 @@ pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
     let changes = tool.changes.as_ref();
     let (rule, text) = match changes.map(|changes| changes.lines.as_slice()) {
         None => (
-            "a plugin with needs that nobody has granted",
-            format!("nobody has granted what `{plugin}` needs"),
+            "a plugin with needs that were not granted",
+            format!("the needs of `{plugin}` were not granted"),
         ),
         Some([]) => (
             "a plugin that was rebuilt since it was granted",
@@ -99,7 +99,7 @@ pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
         source: source.to_owned(),
         text,
     };
-    // What is different, and what stays withheld, was on the card.
+    // The card showed the changes and the withheld needs.
     let basis = Basis {
         content: changes.map(|changes| changes.id().into()),
         ..Reads::nothing().into()

@@ -1,4 +1,4 @@
-//! Where in the arguments a rule looks: `path`, `options.mode`, `items[0].name`, `items[*].name`, `$.a["b.c"]`.
+//! The argument paths of rules: `path`, `options.mode`, `items[0].name`, `items[*].name`, `$.a["b.c"]`.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ enum Step {
 }
 
 impl Place {
-    /// Reads a path. The error says what is wrong with it.
+    /// Parses a path. The error tells what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let mut rest = text.strip_prefix('$').map_or(text, |rest| rest);
         rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -57,17 +57,17 @@ impl Place {
         }
     }
 
-    /// Whether it is the name of an argument and no more.
+    /// Returns true if it is just the name of an argument.
     pub(super) fn is_one_name(&self) -> bool {
         matches!(self.0.as_slice(), [Step::Key(_)])
     }
 
-    /// Whether there is one value at most.
+    /// Returns true if it matches at most one value.
     pub(super) fn is_single(&self) -> bool {
         !self.0.contains(&Step::Each)
     }
 
-    /// What a schema says of the values here; nothing where it says that in a way that is not followed.
+    /// The schema of the values at this path; `None` if it cannot be determined.
     pub(super) fn schema<'a>(&self, schema: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(schema, |schema, step| match step {
             Step::Key(name) => schema["properties"].get(&**name),
@@ -79,13 +79,13 @@ impl Place {
         })
     }
 
-    /// Hands every value at this place to `each`.
+    /// Calls `each` with every value at this path.
     pub(super) fn values<'a>(&self, value: &'a Value, each: &mut impl FnMut(&'a Value)) {
         walk(&self.0, value, each);
     }
 }
 
-/// What stands between brackets, and what follows them.
+/// Parses the content of brackets, and returns the rest.
 fn bracket(inner: &str) -> Result<(Step, &str), &'static str> {
     if let Some(quoted) = inner.strip_prefix(['"', '\'']) {
         let quote = &inner[..1];

@@ -1,8 +1,8 @@
-//! What the path rules say of a call of a built-in tool for files before it is made, so that nobody is asked about what
-//! the sandbox refuses, and `policy explain` knows it.
+//! The path rules for calls of the built-in file tools, evaluated before the call, so that a person is not asked about
+//! an access that the sandbox refuses, and `policy explain` shows it.
 //!
-//! Never here: the guard. What a path really is, and what lies below a folder, only the file system of the sandbox knows
-//! (mimir-wasm), which judges each access by the same rules.
+//! Out of scope: enforcement. Only the file system of the sandbox (mimir-wasm) knows the real target of a path and the
+//! content of a folder; it checks each access by the same rules.
 
 use serde_json::Value;
 
@@ -16,11 +16,10 @@ use super::links::Links;
 use super::spelling;
 use super::ways::HERE;
 
-/// The arguments of these tools that are paths.
+/// The path arguments of these tools.
 const PLACES: [&str; 3] = ["path", "from", "to"];
 
-/// Says no to each path that the tool may not reach, or not change where it changes what it is told to. `same` is the
-/// tool that does only what the call does.
+/// Denies each path that the tool may not reach, or not change if it writes to it. `same` is the equivalent tool.
 pub(crate) fn places(
     tool: &Tool,
     same: Option<&Tool>,
@@ -64,7 +63,7 @@ pub(crate) fn places(
     }
 }
 
-/// Where a path leads below the workspace. Of one that leads out of it no rule speaks; it is refused all the same.
+/// Resolves a path below the workspace. For one that leads outside no rule applies; it is refused anyway.
 fn real(given: &str, links: &Links<'_>) -> Option<String> {
     match links.real(given) {
         RealPath::AsWritten => spelling::lexical(given).map(String::from),
@@ -73,7 +72,7 @@ fn real(given: &str, links: &Links<'_>) -> Option<String> {
     }
 }
 
-/// The rule, without the words of a person's own: a model reads this.
+/// The rule without a person's own text: a model reads this.
 fn named(rule: &Rule) -> String {
     match rule.layer() {
         paths::Layer::Protected => format!("protected: {rule}"),
@@ -82,7 +81,7 @@ fn named(rule: &Rule) -> String {
     }
 }
 
-/// What lifts the rule.
+/// The remedy for the rule.
 fn way(rule: &Rule, tool: &Tool, path: &str) -> String {
     let name = tool.name();
     match rule.layer() {

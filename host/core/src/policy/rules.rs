@@ -1,4 +1,4 @@
-//! Argument rules: which calls with which arguments are allowed, asked about or denied.
+//! Argument rules: calls with certain arguments that are allowed, asked about or denied.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,14 +22,14 @@ mod idle;
 
 pub(super) use idle::is_every_text;
 
-/// The argument rules of one file. A judge for a tool is compiled when the tool is first called.
+/// The argument rules of one file. The rules of a tool are compiled at its first call.
 #[derive(Debug, Default)]
 pub(super) struct RuleBook {
     rules: Vec<Rule>,
     judges: Mutex<HashMap<ToolKey, Arc<Judge>>>,
 }
 
-/// What of a tool decides which rules speak of it.
+/// The properties of a tool that determine its rules.
 type ToolKey = (ToolName, ToolSource, Group);
 
 #[derive(Debug)]
@@ -47,14 +47,14 @@ struct Rule {
     counterexamples: Vec<Value>,
 }
 
-/// The most rules of one file: more than anybody reads.
+/// Maximum rules of one file: more than a person reads.
 const RULES_MAX: usize = 10_000;
 
 /// The longest example in a message, in characters.
 const EXAMPLE_MAX: usize = 200;
 
 impl RuleBook {
-    /// Reads rules, each with the key under which it stands and the tool whose block it is in.
+    /// Reads rules, each with its key and the tool whose block contains it.
     pub(super) fn new<'a>(
         settings: impl IntoIterator<Item = (String, Option<&'a str>, &'a RuleSettings)>,
         source: &Source,
@@ -78,7 +78,7 @@ impl RuleBook {
         })
     }
 
-    /// What the rules say of this call, and whether one of them allows it.
+    /// Evaluates the rules for this call; returns true if one of them allows it.
     pub(super) fn evaluate(
         &self,
         tool: &Tool,
@@ -92,7 +92,7 @@ impl RuleBook {
         self.speak(tool, arguments, links, evaluation, |_| true)
     }
 
-    /// Lets those rules speak that `heard` says.
+    /// Evaluates the rules that match and for which `heard` returns true.
     fn speak(
         &self,
         tool: &Tool,
@@ -122,7 +122,7 @@ impl RuleBook {
                     speak(rule);
                 }
             }),
-            // Each rule was compiled by itself; that all of them together cannot be is no reason to skip them.
+            // Rules that fail to compile together must not be skipped, although each compiled alone.
             Err(why) => evaluation.push(Reason {
                 layer: Layer::ArgumentRule,
                 decision: Decision::Deny,
@@ -134,7 +134,7 @@ impl RuleBook {
         allowed
     }
 
-    /// What the rules say that are about nothing but `names`, which all effects of this kind have.
+    /// Evaluates the rules that depend only on `names`, which all effects of this kind have.
     pub(super) fn evaluate_effect(
         &self,
         tool: &Tool,
@@ -167,7 +167,7 @@ impl RuleBook {
         Ok(judge)
     }
 
-    /// How many examples were checked when the rules were read.
+    /// The number of examples checked when the rules were read.
     pub(super) fn examples(&self) -> usize {
         let count = |rule: &Rule| rule.examples.len() + rule.counterexamples.len();
         self.rules.iter().map(count).sum()
@@ -196,7 +196,7 @@ impl Rule {
             .find(|name| ToolName::new(name).is_err())
         {
             return Err(fault(format!(
-                "tools: `{}` is no tool name",
+                "tools: `{}` is not a valid tool name",
                 text::visible(bad)
             )));
         }
@@ -229,7 +229,7 @@ impl Rule {
         })
     }
 
-    /// Holds the rule to its examples.
+    /// Checks the rule against its examples.
     fn keep_word(&self, settings: &RuleSettings, place: String) -> Result<(), PolicyError> {
         if settings.matches.is_empty() && settings.no_match.is_empty() {
             return Ok(());
@@ -269,7 +269,7 @@ impl Rule {
         Ok(())
     }
 
-    /// Whether it looks at nothing but these.
+    /// Returns true if it depends on these arguments only.
     fn is_about_only(&self, names: &[&str]) -> bool {
         let is_among = |condition: &Condition| {
             let argument = condition.place.argument();
@@ -287,7 +287,7 @@ impl Rule {
     }
 }
 
-/// What a remembered answer has to know of a rule. Only one that asks is answered.
+/// The basis of a rule for stored approvals. Only questions are answered.
 fn basis(settings: &RuleSettings, conditions: &[Condition]) -> Basis {
     if settings.decision != Decision::Ask {
         return Basis::default();
@@ -295,7 +295,7 @@ fn basis(settings: &RuleSettings, conditions: &[Condition]) -> Basis {
     let names = conditions
         .iter()
         .map(|condition| condition.place.argument().map(str::to_owned));
-    // A place that begins with no name may be any argument.
+    // A path without a leading name may match any argument.
     let names: Option<Vec<String>> = names.collect();
     let text = serde_json::to_vec(settings).unwrap_or_default();
     Basis {

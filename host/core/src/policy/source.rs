@@ -1,4 +1,4 @@
-//! Where a rule is written, so that a person finds it.
+//! The location of a rule in its file, for the person.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::sync::LazyLock;
 /// The lines of the keys of a file.
 type Lines = BTreeMap<String, u64>;
 
-/// A file and the lines of its keys. The lines are looked for when a rule of the file first speaks.
+/// A file with the line numbers of its keys, which are computed when a rule of the file first applies.
 pub struct Source {
     file: String,
     lines: LazyLock<Lines, Box<dyn FnOnce() -> Lines + Send>>,
 }
 
 impl Source {
-    /// A file whose keys (`policy.deny[0]`, `tools.git.approval`) stand in these lines, counted from 1.
+    /// A file with the lines of its keys (`policy.deny[0]`, `tools.git.approval`), counted from 1.
     pub fn new(
         file: impl Into<String>,
         lines: impl FnOnce() -> BTreeMap<String, u64> + Send + 'static,
@@ -25,7 +25,7 @@ impl Source {
         }
     }
 
-    /// `file:line` of a key, or of the nearest key around it whose line is known.
+    /// `file:line` of a key, or of the nearest enclosing key with a known line.
     pub fn at(&self, key: &str) -> String {
         let mut key = key;
         loop {

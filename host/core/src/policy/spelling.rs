@@ -1,4 +1,4 @@
-//! The spellings of a text argument that mean the same file, so that `./a//b/../c` is judged as `a/c`.
+//! The spellings of a text argument that mean the same file, so that `./a//b/../c` is evaluated as `a/c`.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ use crate::backend::RealPath;
 
 use super::links::Links;
 
-/// A path from the workspace root without `.`, `..` and doubled slashes; `None` for one that leads out of it
-/// or is absolute. Links are not followed here.
+/// A path from the workspace root without `.`, `..` and doubled slashes; `None` for one that leads outside or is
+/// absolute. Links are not followed here.
 pub(super) fn lexical(path: &str) -> Option<Cow<'_, str>> {
     if path.starts_with('/') {
         return None;
@@ -33,8 +33,8 @@ pub(super) fn lexical(path: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(parts.join("/")))
 }
 
-/// A URL in which nothing is encoded that need not be (RFC 3986 section 6.2.2.2): `%73ecret` is `secret`. Nothing where
-/// that changes nothing.
+/// A URL without needless percent-encoding (RFC 3986 section 6.2.2.2): `%73ecret` becomes `secret`. `None` if that
+/// changes nothing.
 fn decoded(text: &str) -> Option<String> {
     if !(text.contains('%') && text.contains("://")) {
         return None;
@@ -62,7 +62,7 @@ fn decoded(text: &str) -> Option<String> {
     (plain != text).then_some(plain)
 }
 
-/// The same arguments with their `content` as the file will have it, where they say that it comes in base64.
+/// The arguments with their `content` decoded, if it is in base64.
 pub(super) fn with_content(arguments: &Value) -> Option<Value> {
     let encoding = arguments.get("encoding")?.as_str()?;
     let content = arguments.get("content")?.as_str()?;
@@ -79,7 +79,7 @@ pub(super) fn with_content(arguments: &Value) -> Option<Value> {
     Some(arguments)
 }
 
-/// As forgiving as any reader of base64.
+/// As lenient as any base64 decoder.
 const CONTENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -87,8 +87,8 @@ const CONTENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Calls `each` with the text as it is and, where it differs, as a plain path: `None` for one that climbs out
-/// of the workspace. A URL is spelled without needless encoding, too.
+/// Calls `each` with the text and, if different, with the normalized path: `None` for one that leads out of the
+/// workspace. A URL is also passed without needless encoding.
 pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
     each(Some(text));
     if let Some(url) = decoded(text) {
@@ -102,8 +102,8 @@ pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
     }
 }
 
-/// The same and, where a link is on the way, the path to which it leads. A tool may take `..` before it follows a
-/// link or after that: where the two differ, both count.
+/// Calls `each` with these spellings and with the target of a path through a link. A tool may resolve `..` before or
+/// after a link: if the results differ, both count.
 pub(super) fn spellings_and_links(
     text: &str,
     links: &Links<'_>,

@@ -1,4 +1,4 @@
-//! What a team's file is among the others: it stands above them, and its bounds are caps.
+//! A team's file: it ranks above the other files, and its limits are caps.
 
 use std::time::Duration;
 
@@ -8,21 +8,20 @@ use crate::tool::Tool;
 use super::Policy;
 
 impl Policy {
-    /// The same, said by a team: it stands above every other file.
+    /// Marks the policy as a team's, above every other file.
     #[must_use]
     pub fn of_team(mut self) -> Self {
         self.team = true;
         self
     }
 
-    /// These bounds of a call of this tool, where no team has set a tighter one. What a team does not set caps
-    /// nothing.
+    /// Caps these limits of a tool's call by the teams' limits. Unset ones cap nothing.
     pub(super) fn capped(&self, tool: &Tool, limits: Limits) -> Limits {
         let teams = self.voices().iter().filter(|file| file.team);
         teams.fold(limits, |limits, team| limits.tightest(team.cap(tool)))
     }
 
-    /// The bounds that this file sets for the tool, under its name and its aliases the tightest.
+    /// The limits that this file sets for the tool, the tightest under its name and its aliases.
     fn cap(&self, tool: &Tool) -> Limits {
         let all = self.own_limits.over(Limits::NONE);
         let each = self

@@ -1,5 +1,5 @@
-//! Remedies for a call that is asked about or denied: the exact command, or the line of a file, for the person. No model
-//! reads them.
+//! Remedies for a call that is asked about or denied: the exact command, or the line of a file, for the person. Models
+//! never see them.
 
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::grants;
@@ -10,19 +10,19 @@ use super::commands;
 /// The file that a person writes the settings of a workspace to, and the command that puts them in force.
 pub(super) const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
-/// What is said where no setting counts. With it, nothing else that could be changed matters.
+/// The remedy if no setting counts; it makes all others pointless.
 const ONLY_A_YES: &str = "only a yes at the terminal allows it; no setting does";
 
 /// The rule behind the refusal of a request that was never granted.
 pub(crate) const GRANT: &str = "needs.hosts";
 
-/// The lines that let such requests be sent without a question, for the card of one.
+/// The settings lines that allow such requests without a question, for a card.
 pub(crate) fn widening(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
     let of_requests = |layer| matches!(layer, Layer::Taint | Layer::Network | Layer::Secrets);
     ways_of(evaluation, tool, of_requests)
 }
 
-/// One line for each rule that stands in the way; all of them have to be followed.
+/// One line for each rule that prevents the call; all of them have to be followed.
 pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
     ways_of(evaluation, tool, |_| true)
 }
@@ -32,19 +32,19 @@ fn ways_of(evaluation: &Evaluation, tool: &Tool, is_asked: impl Fn(Layer) -> boo
     if decision == Decision::Allow {
         return Vec::new();
     }
-    // Agents run mimir too and read what it prints: here nobody speaks but mimir.
+    // Agents run mimir too and read its output: it must contain no untrusted text.
     let evaluation = &evaluation.told();
     let mut ways = Vec::new();
     let reasons = evaluation.of_decision(decision);
     for (reason, basis) in reasons.filter(|(reason, _)| is_asked(reason.layer)) {
         let waiting = evaluation.withheld().next();
         let way = match (reason.layer, waiting) {
-            // A person has written already what is to hold in place of the tool's own word.
+            // A person has already written the setting that replaces the tool's default.
             (Layer::ToolDefault | Layer::Assessor, Some(waiting)) => format!(
                 "`mimir policy accept` puts {} in force",
                 named(&waiting.rule, &waiting.source)
             ),
-            // What the settings refuse outright says itself what would let it.
+            // A refusal by the settings carries its own remedy.
             (Layer::Network, _) if denies(reason) && reason.rule != GRANT => continue,
             (Layer::Taint, _) => {
                 let listed = "then reading it is not asked about";
@@ -63,7 +63,7 @@ fn ways_of(evaluation: &Evaluation, tool: &Tool, is_asked: impl Fn(Layer) -> boo
         ways = vec![ONLY_A_YES.to_owned()];
     }
     let ways = ways.iter().map(|way| crate::text::visible(way));
-    // Other ways may stand before these: which of them belong together is said in words.
+    // Alternatives may precede these: the text tells which remedies belong together.
     let each = ways.enumerate().map(|(at, way)| match at {
         0 => way,
         _ => format!("and {way}"),
@@ -132,7 +132,7 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             )
         }
         Layer::Enabled => {
-            // It may be another form of the tool that is switched off.
+            // Another form of the tool may be disabled.
             let off = reason.rule.strip_prefix("tools.");
             let off = off.and_then(|rule| rule.split_once(".enabled"));
             let off = off.map_or(name.as_str(), |(off, _)| off);
@@ -147,7 +147,7 @@ fn way(reason: &Reason, tool: &Tool) -> String {
     }
 }
 
-/// The way out of the lists: off the one that denies, onto the one that leaves it out.
+/// The remedy for a list: remove the entry that denies, or add one that allows.
 fn listed(reason: &Reason, tool: &Tool, rule: &str) -> String {
     let group = tool.definition.group.as_str();
     match reason.rule.split(':').next().unwrap_or_default() {
@@ -158,7 +158,7 @@ fn listed(reason: &Reason, tool: &Tool, rule: &str) -> String {
     }
 }
 
-/// A rule and where it stands.
+/// A rule with its location.
 fn named(rule: &str, source: &str) -> String {
     match source {
         "" => format!("`{rule}`"),

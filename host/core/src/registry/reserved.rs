@@ -1,23 +1,23 @@
-//! Names that are kept for the servers in the settings: what a person says of `mcp_x_go` is said of the server `x`,
-//! whether it runs at the moment or not.
+//! Names reserved for the servers in the settings: a rule for `mcp_x_go` is a rule for the server `x`, available or
+//! not.
 //!
-//! Never here: which servers there are.
+//! Out of scope: the list of servers.
 
 use super::Quarantined;
 use crate::error::{Code, ToolError};
 use crate::tool::{Source, Tool, Trust};
 
-/// The beginnings of names that servers have for themselves.
+/// The name prefixes reserved for servers.
 #[derive(Debug, Clone, Default)]
 pub struct Reserved {
-    /// Where each server's tools say that they come from, and what their names begin with.
+    /// The location of each server's tools, with the prefix of their names.
     servers: Vec<(String, String)>,
-    /// Why the tools of a server are not there, by what their names begin with.
+    /// The errors of servers whose tools are not available, by prefix.
     faults: Vec<(String, ToolError)>,
 }
 
 impl Reserved {
-    /// Of these servers, by their locations. One without a prefix keeps no names.
+    /// Reserves the prefixes of these servers, by location. A server without a prefix reserves no names.
     pub fn new(servers: impl IntoIterator<Item = (String, String)>) -> Self {
         let servers = servers.into_iter();
         Self {
@@ -26,7 +26,7 @@ impl Reserved {
         }
     }
 
-    /// The same, with why the tools of some servers are not there, by what their names begin with.
+    /// Adds the errors of servers whose tools are not available, by prefix.
     #[must_use]
     pub fn with_faults(mut self, faults: impl IntoIterator<Item = (String, ToolError)>) -> Self {
         let faults = faults.into_iter();
@@ -34,20 +34,20 @@ impl Reserved {
         self
     }
 
-    /// Why there is no tool of this name, if it may be one of a server that is not there.
+    /// The error for a tool name that may belong to an unavailable server.
     pub(super) fn fault(&self, name: &str) -> Option<&ToolError> {
         let faults = self.faults.iter();
         let faults = faults.filter(|(prefix, _)| name.starts_with(prefix.as_str()));
         let fault = faults.max_by_key(|(prefix, _)| prefix.len());
         let (prefix, fault) = fault?;
-        // A server that is there may have the longer beginning.
+        // An available server may have a longer matching prefix.
         let others = self.servers.iter().map(|(_, prefix)| prefix);
         let mut longer = others.filter(|other| other.len() > prefix.len());
         let other = longer.any(|other| name.starts_with(other.as_str()));
         (!other).then_some(fault)
     }
 
-    /// Takes out the tools whose names are kept for others, and says why.
+    /// Removes the tools whose names are reserved for others, with the reason.
     pub fn keep(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
         tools.retain(|tool| match self.owner(tool) {
             None => true,
@@ -65,12 +65,12 @@ impl Reserved {
         });
     }
 
-    /// The server that a name of this tool is kept for, if that is another.
+    /// The server that this tool's name is reserved for, if it is another one.
     fn owner(&self, tool: &Tool) -> Option<&(String, String)> {
         let location = &tool.origin.location;
         let own = self.servers.iter().find(|(server, _)| server == location);
         let own = own.map_or(0, |(_, prefix)| prefix.len());
-        // A server of the same prefix, or of one that goes on, could have a tool of this name, too.
+        // A server of the same prefix, or of a longer one, could have a tool of this name, too.
         let kept = |name: &str| {
             self.servers.iter().find(|(server, prefix)| {
                 server != location && prefix.len() >= own && name.starts_with(prefix.as_str())

@@ -1,8 +1,8 @@
-//! How many steps it takes to check one value against a schema, counted before it is done: nothing can stop the
-//! library once it runs, and the thread that it runs on has other calls to serve.
+//! The cost of checking one value against a schema, estimated in advance: the library cannot be interrupted, and its
+//! thread has other calls to serve.
 //!
-//! Two things are bounded. *Deciding* whether a value matches: there the library keeps what it knows of a schema that
-//! loops. *Naming* all failures: there it keeps nothing, and alternatives that loop can take for ever.
+//! Two operations are bounded. *Deciding* whether a value matches: there the library caches results of recursive
+//! schemas. *Naming* all failures: there it caches nothing, and recursive alternatives can take for ever.
 
 use std::collections::HashMap;
 
@@ -10,32 +10,32 @@ use serde_json::Value;
 
 use super::shape::{Part, Shape};
 
-/// Steps of deciding, at most: about a third of a second.
+/// Maximum steps of deciding: about a third of a second.
 const DECIDING_MOST: u64 = 20_000_000;
 
-/// Steps of counting, at most. Each may be kept, in some 100 bytes.
+/// Maximum steps of counting. Each may be cached, in some 100 bytes.
 const COUNTING_MOST: u64 = 2_000_000;
 
-/// Steps of naming all failures, at most; each may be a failure, which takes memory.
+/// Maximum steps of naming all failures; each may be a failure, which takes memory.
 const NAMING_MOST: u64 = 200_000;
 
-/// How deep schemas and values may be inside each other: the library recurses, on a stack of 2 MiB. A value of JSON
-/// text is 128 deep at most, and a schema for any JSON has two schemas for each of its levels.
+/// Maximum nesting of schemas and values: the library recurses, on a stack of 2 MiB. A value parsed from JSON is
+/// nested at most 128 deep, and a schema for any JSON has two schemas for each of its levels.
 const DEEPEST: usize = 512;
 
-/// The characters of a text that take one step.
+/// Characters of text per step.
 const TEXT: usize = 64;
 
-/// What it takes to check a value, in steps.
+/// The cost of checking a value, in steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// To decide, where the library keeps what it knows of schemas that loop.
+    /// Deciding, where the library caches results of recursive schemas.
     deciding: u64,
-    /// To decide where it keeps nothing.
+    /// Deciding where it caches nothing.
     again: u64,
-    /// To find out what was looked at.
+    /// Finding the evaluated members.
     marking: u64,
-    /// To name all failures.
+    /// Naming all failures.
     pub(super) naming: u64,
 }
 
@@ -55,14 +55,14 @@ impl Cost {
         self.inner(part);
     }
 
-    /// Adds a schema that is applied to something inside of the value.
+    /// Adds a schema that is applied to a part of the value.
     pub(super) fn inner(&mut self, part: Cost) {
         self.deciding = self.deciding.saturating_add(part.deciding);
         self.again = self.again.saturating_add(part.again);
         self.naming = self.naming.saturating_add(part.naming);
     }
 
-    /// All schemas are added.
+    /// Finishes after all schemas are added.
     pub(super) fn end(&mut self, unevaluated: bool) {
         if unevaluated {
             self.again = self.again.saturating_add(self.marking);
@@ -71,19 +71,19 @@ impl Cost {
     }
 }
 
-/// What may be done with a value.
+/// The permitted kind of check for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Check it, and name what does not match.
+    /// Check it, and name the failures.
     Name,
     /// Check it.
     Decide,
-    /// Leave it: it would take too long.
+    /// Skip it: it would take too long.
     Leave,
 }
 
 impl Shape {
-    /// What may be done with this value.
+    /// Chooses the kind of check for this value.
     pub(super) fn verdict(&self, value: &Value) -> Verdict {
         let naming = self.naming(value);
         match naming {
@@ -94,13 +94,13 @@ impl Shape {
         match self.walk(value) {
             Some(cost) if cost.naming <= NAMING_MOST => Verdict::Name,
             Some(cost) if cost.naming <= DECIDING_MOST => Verdict::Decide,
-            // What others have looked at is found out anew each time.
+            // Members evaluated by other schemas are recomputed each time.
             Some(cost) if !self.unevaluated && cost.deciding <= DECIDING_MOST => Verdict::Decide,
             _ => Verdict::Leave,
         }
     }
 
-    /// Steps of a check that names all failures, at most.
+    /// Upper bound of the steps of a check that names all failures.
     pub(super) fn steps(&self, value: &Value) -> u64 {
         let walked = || self.walk(value).map_or(u64::MAX, |cost| cost.naming);
         self.naming(value)
@@ -108,8 +108,8 @@ impl Shape {
             .unwrap_or_else(walked)
     }
 
-    /// At most so many steps take it to name all failures, if that is known without a look at the value's members:
-    /// every schema, unfolded, meets everything inside of the value at most once.
+    /// Upper bound of the steps of naming all failures, if it follows without looking at the value's members: every
+    /// schema, unfolded, meets every part of the value at most once.
     fn naming(&self, value: &Value) -> Option<u64> {
         Some(self.unfolded?.saturating_mul(size(value)))
     }
@@ -124,7 +124,7 @@ impl Shape {
     }
 }
 
-/// The values inside of a value, and itself, by their length.
+/// The number of nested values including the value itself, weighted by length.
 pub(super) fn size(value: &Value) -> u64 {
     let inside: u64 = match value {
         Value::String(text) => (text.len() / TEXT) as u64,
@@ -138,23 +138,23 @@ pub(super) fn size(value: &Value) -> u64 {
     inside + 1
 }
 
-/// Goes the way that the library would go, where no keyword ever spares it a part of the way.
+/// Follows the library's traversal, assuming that no keyword ever ends it early.
 struct Walk<'a> {
     parts: &'a [Part],
-    /// What is known of a schema on a list or an object.
+    /// Cached costs of a schema on a list or an object.
     known: HashMap<(usize, *const Value), Cost>,
     steps: u64,
 }
 
 impl Walk<'_> {
-    /// Nothing if it takes too long to say.
+    /// The cost; `None` if it takes too long to compute.
     fn cost(&mut self, at: usize, value: &Value, depth: usize) -> Option<Cost> {
         self.steps += 1;
         if self.steps > COUNTING_MOST || depth > DEEPEST {
             return None;
         }
         let part = &self.parts[at];
-        // The library keeps nothing about texts and numbers either.
+        // The library caches nothing for texts and numbers either.
         let kept = part.shared && (value.is_array() || value.is_object());
         let key = (at, std::ptr::from_ref(value));
         if kept && let Some(cost) = self.known.get(&key) {
@@ -207,7 +207,7 @@ impl Walk<'_> {
         Some(cost)
     }
 
-    /// The parts that are applied to the member of this name.
+    /// The subschemas applied to the member of this name.
     fn members(&mut self, part: &Part, name: &str) -> Vec<usize> {
         let mut taken: Vec<usize> = part.named.get(name).copied().into_iter().collect();
         self.steps += part.matched.len() as u64;
@@ -218,7 +218,7 @@ impl Walk<'_> {
         };
         let matched = part.matched.iter().filter(|(pattern, _)| matches(pattern));
         taken.extend(matched.map(|(_, part)| *part));
-        // What no other schema looks at is not known here: counted for all of them that have no name of their own.
+        // Members for `unevaluated` schemas are not known here: counted for all that no named subschema takes.
         if taken.is_empty() {
             taken.extend(&part.others);
         }

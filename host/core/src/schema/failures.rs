@@ -1,5 +1,4 @@
-//! What does not match, in words that help: of several alternatives the one that was meant, and every value that
-//! would have been right.
+//! Helpful messages for failed validations: of several alternatives the intended one, and all values that would match.
 
 use std::cmp::Reverse;
 
@@ -13,20 +12,20 @@ use crate::text;
 
 use super::SHOWN;
 
-/// More failures than this help nobody; the first ones name the cause.
+/// Maximum failures per message; the first ones name the cause.
 const MOST: usize = 20;
 
-/// The longest list of what would be right, in characters: a choice that is not told is none.
+/// Maximum characters of a list of valid values, long enough to show most of them in full.
 const CHOICE_SHOWN: usize = 2_000;
 
-/// One place where a value does not match.
+/// One position at which a value does not match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Failure {
     path: String,
     message: String,
 }
 
-/// Says where `what` does not match the schema.
+/// Describes the positions at which `what` does not match the schema.
 pub(super) fn error<'i>(
     what: &str,
     errors: impl Iterator<Item = ValidationError<'i>>,
@@ -70,7 +69,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
     let instance = || text::prefix(&error.instance().to_string(), SHOWN).to_owned();
     match error.kind() {
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            // Where all that is wrong is one value, all that would be right are told.
+            // If a single value is wrong, all valid values are listed.
             if let Some((path, values)) = choices(context) {
                 failures.push(Failure {
                     path: text::prefix(path, SHOWN).to_owned(),
@@ -82,7 +81,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
             match meant(here, context) {
                 Some(branch) => branch.iter().for_each(|error| explain(error, failures)),
                 None => match types(here, context).as_slice() {
-                    [] => say(format!("{} fits none of the alternatives", instance())),
+                    [] => say(format!("{} matches none of the alternatives", instance())),
                     types => say(format!(
                         "{} is not of type {}",
                         instance(),
@@ -93,7 +92,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
         }
         Kind::OneOfMultipleValid { .. } => {
             say(format!(
-                "{} fits more than one alternative of which it must be one",
+                "{} matches more than one alternative, but must match exactly one",
                 instance()
             ));
         }
@@ -105,7 +104,7 @@ fn explain(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
     }
 }
 
-/// The values that one place may have, where each alternative fails for that place alone.
+/// The values that one position may have, if each alternative fails at that position alone.
 fn choices<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<(&'e str, Vec<&'e Value>)> {
     let mut place = None;
     let mut values = Vec::new();
@@ -116,7 +115,7 @@ fn choices<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<(&'e str,
             let right: &[Value] = match error.kind() {
                 Kind::Constant { expected_value } => std::slice::from_ref(&**expected_value),
                 Kind::Enum { options } => options.as_array()?,
-                // A tag that is wrong makes the rest wrong too.
+                // A wrong tag makes the rest fail, too.
                 _ => continue,
             };
             if place.is_some_and(|place| place != path) {
@@ -150,7 +149,7 @@ fn choice(values: &[&Value]) -> String {
     }
 }
 
-/// The types that alternatives have at this place.
+/// The types that the alternatives allow at this position.
 fn types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<String> {
     let mut types: Vec<String> = Vec::new();
     for error in context.iter().flatten() {
@@ -170,13 +169,14 @@ fn types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<String> {
     types
 }
 
-/// The alternative that was most likely meant: the one whose fixed values match, that is of the right type, and of
-/// those the one with the fewest failures.
+/// The alternative that was most likely intended: the one whose fixed values match, of the right type, and of those
+/// the one with the fewest failures.
 fn meant<'e>(
     here: &str,
     context: &'e [Vec<ValidationError<'static>>],
 ) -> Option<&'e Vec<ValidationError<'static>>> {
-    // How far in the first fixed value is that does not match: one further in belongs to something that did.
+    // The depth of the first fixed value that does not match: a deeper one belongs to an alternative that matched
+    // further.
     let tag = |branch: &[ValidationError<'static>]| {
         let tags = branch
             .iter()
@@ -194,7 +194,7 @@ fn meant<'e>(
         (others, Reverse(tag(branch)), branch.len())
     };
     let best = context.iter().min_by_key(|branch| rank(branch))?;
-    // Two types that it may be and is not: neither was meant more than the other.
+    // Two alternatives with different types fit equally badly: neither was intended more than the other.
     let (others, ..) = rank(best);
     (others == 0 || context.len() == 1).then_some(best)
 }

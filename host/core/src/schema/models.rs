@@ -1,4 +1,4 @@
-//! Schemas as models and MCP clients are told of them.
+//! Schemas in the form for models and MCP clients.
 
 use serde_json::{Map, Value};
 
@@ -15,13 +15,13 @@ const LISTS: [&str; 5] = ["items", "prefixItems", "allOf", "anyOf", "oneOf"];
 const NAMED: [&str; 3] = ["properties", "$defs", "definitions"];
 
 impl Schema {
-    /// The schema as a model is given it: its root names the type `object`, and numbers have no `format`.
+    /// The schema in the form for a model: the root has the type `object`, and numbers have no `format`.
     pub fn for_models(&self) -> Value {
         for_models(self.to_value())
     }
 }
 
-/// A schema as a model is given it; what is no object gives an empty one.
+/// Converts a schema to the form for a model; anything but an object gives an empty one.
 pub fn for_models(mut schema: Value) -> Value {
     without_number_formats(&mut schema);
     let mut object = match schema {
@@ -53,7 +53,7 @@ pub fn children(map: &mut Map<String, Value>) -> Vec<&mut Value> {
     all
 }
 
-/// Formats of numbers that no JSON Schema knows, such as `uint64`: clients warn about each of them.
+/// Removes formats of numbers that JSON Schema does not define, such as `uint64`: clients warn about each of them.
 fn without_number_formats(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let number = |kind: &Value| kind == "integer" || kind == "number";

@@ -1,10 +1,11 @@
-//! What of a schema decides how long a check takes: which part is applied to which part of a value. Built once, before
-//! the schema is compiled, and refused where no value at all could be checked in time.
+//! The structure of a schema that determines the cost of a check: the subschemas, and the parts of a value that they
+//! are applied to. Built once before the schema is compiled; a schema against which no value could be checked in time
+//! is refused.
 //!
-//! References make a schema of a few kilobytes as large as one likes: a chain of 24 definitions, each with two
-//! references to the next, is 16 million schemas. Nothing that checks can be stopped, so it is counted beforehand.
+//! References make a schema of a few kilobytes arbitrarily large: a chain of 24 definitions, each with two references
+//! to the next, is 16 million schemas. A check cannot be interrupted, so it is counted beforehand.
 //!
-//! Never here: saying whether a value matches. That is the library's.
+//! Out of scope: deciding whether a value matches, which the library does.
 
 use std::collections::HashMap;
 
@@ -16,34 +17,33 @@ use super::BadSchema;
 
 mod order;
 
-/// Schemas that may be applied to one and the same value. The largest honest ones have some hundred alternatives.
+/// Maximum schemas applied to one value. The largest legitimate ones have some hundred alternatives.
 const WIDEST: u64 = 20_000;
 
-/// How deep schemas may be inside each other on one and the same value: the library recurses, on a stack of 2 MiB.
+/// Maximum nesting of schemas for one value: the library recurses, on a stack of 2 MiB.
 const DEEPEST: u64 = 128;
 
-/// The longest search of a pattern that looks back and forth, in steps. The library would take a million, for every
-/// text.
+/// Maximum steps of a backtracking pattern search. The library's own limit is a million, for every text.
 pub(super) const BACKTRACK: usize = 5_000;
 
-/// What such a search counts as.
+/// The cost of such a search.
 const SEARCH: u64 = BACKTRACK as u64;
 
-/// Where a schema without an `$id` is.
+/// The base URI of a schema without an `$id`.
 const HERE: &str = "json-schema:///";
 
-/// One schema, at the place where it is written.
+/// One subschema.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Steps for its own keywords.
     pub(super) own: u64,
-    /// How many patterns it has.
+    /// The number of its patterns.
     patterns: usize,
     /// Steps for each member's name, or for a text, by its length.
     pub(super) search: u64,
-    /// Whether a keyword of its own looks at all of a value, as `const` does.
+    /// True if one of its own keywords compares the whole value, as `const` does.
     pub(super) whole: bool,
-    /// Whether it asks which members or items others have looked at. They are checked once more for that.
+    /// True if it depends on the members or items that others have evaluated. They are checked once more for that.
     pub(super) unevaluated: bool,
     /// Applied to the same value.
     pub(super) same: Vec<usize>,
@@ -51,7 +51,7 @@ pub(super) struct Part {
     pub(super) named: HashMap<String, usize>,
     /// Applied to the members whose names match; without a pattern, to any.
     pub(super) matched: Vec<(Option<Regex>, usize)>,
-    /// Applied to the members that none of the two above take.
+    /// Applied to the members that neither of the two above takes.
     pub(super) others: Vec<usize>,
     /// Applied to the names of members.
     pub(super) names: Vec<usize>,
@@ -59,14 +59,14 @@ pub(super) struct Part {
     pub(super) first: Vec<usize>,
     /// Applied to every item.
     pub(super) items: Vec<usize>,
-    /// More than one part applies it.
+    /// True if more than one subschema applies it.
     pub(super) shared: bool,
-    /// A chain of references leads back to it: the library keeps what it has found out about it.
+    /// True if a chain of references leads back to it: the library caches its results.
     pub(super) looping: bool,
 }
 
 impl Part {
-    /// The parts that are applied to what is inside of a value.
+    /// The subschemas that are applied to parts of a value.
     fn inner(&self) -> impl Iterator<Item = usize> {
         let matched = self.matched.iter().map(|(_, part)| part);
         self.named
@@ -79,26 +79,26 @@ impl Part {
             .copied()
     }
 
-    /// All parts that it applies.
+    /// All subschemas that it applies.
     fn all(&self) -> impl Iterator<Item = usize> {
         self.same.iter().copied().chain(self.inner())
     }
 }
 
-/// The parts of a schema; the first one is the whole.
+/// The subschemas of a schema; the first one is the root.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) parts: Vec<Part>,
-    /// Steps for one value inside of another, at most, where no part loops.
+    /// Upper bound of the steps for one nested value, unless a subschema is recursive.
     pub(super) unfolded: Option<u64>,
-    /// How many patterns it has.
+    /// The number of patterns.
     pub(super) patterns: usize,
-    /// Whether any part asks what others have looked at.
+    /// True if any subschema depends on what others have evaluated.
     pub(super) unevaluated: bool,
 }
 
 impl Shape {
-    /// Takes a schema apart, and refuses one that no value could be checked against.
+    /// Analyzes a schema, and refuses one that no value could be checked against.
     pub(super) fn of(schema: &Value) -> Result<Self, BadSchema> {
         let mut parts = take_apart(schema)?;
         order::mark_loops(&mut parts);
@@ -127,8 +127,8 @@ impl Shape {
     }
 }
 
-/// Finds every schema that is applied somewhere, each once, with a list of work and no recursion: a chain of
-/// references may be as long as the text.
+/// Collects every subschema once, with a work list instead of recursion: a chain of references may be as long as the
+/// text.
 fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
     let bad = |error: &dyn std::fmt::Display| {
         BadSchema(crate::text::prefix(&error.to_string(), super::SHOWN).to_owned())
@@ -169,7 +169,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
             let mut sub = |schema| find(schema, resolver.clone());
             match (keyword.as_str(), value) {
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
-                    // The library takes an empty one for nothing, as it does one to the schema that it is in.
+                    // The library ignores an empty reference and one to the enclosing schema.
                     if reference.is_empty() {
                         continue;
                     }
@@ -180,7 +180,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
                     }
                     let name = reference.rsplit_once('#').map_or("", |(_, name)| name);
                     if keyword == "$dynamicRef" {
-                        // Which one it is depends on the way here. All are counted.
+                        // The target depends on the dynamic scope, so all candidates are counted.
                         for target in anchors.get(name).into_iter().flatten() {
                             if !std::ptr::eq(*target, contents) {
                                 part.same.push(find(target, resolver.clone()));
@@ -225,7 +225,7 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
                     part.patterns += 1;
                 }
                 ("enum", Value::Array(values)) => {
-                    // Each is compared until it differs.
+                    // Each value is compared until it differs.
                     part.own += values.iter().map(super::cost::size).sum::<u64>();
                     part.whole = true;
                 }
@@ -239,13 +239,13 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
     Ok(parts)
 }
 
-/// A pattern that can be tried cheaply; every name may match any other.
+/// A pattern that is cheap to match; names are assumed to match any other.
 fn small(pattern: &str) -> Option<Regex> {
     let mut builder = RegexBuilder::new(pattern);
     builder.size_limit(super::PATTERN_LEAST).build().ok()
 }
 
-/// What looking for a pattern counts as. Most take time in proportion to the text, and some look back and forth.
+/// The cost of searching a pattern. Most take time linear in the text, and some backtrack.
 fn search(pattern: &str) -> u64 {
     if regex_syntax::parse(pattern).is_ok() {
         2
@@ -254,7 +254,7 @@ fn search(pattern: &str) -> u64 {
     }
 }
 
-/// The schemas that a `$dynamicRef` may mean, by name.
+/// The possible targets of a `$dynamicRef`, by name.
 fn dynamic_anchors(schema: &Value) -> HashMap<&str, Vec<&Value>> {
     let mut found: HashMap<&str, Vec<&Value>> = HashMap::new();
     let mut work = vec![schema];

@@ -1,6 +1,6 @@
-//! What a worker's file says of its tools, as it is written.
+//! The toolsets in a worker's file.
 //!
-//! Never here: which tools that comes to.
+//! Out of scope: the tools that they resolve to.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::config::ApprovalDefaults;
 use crate::decision::Decision;
 
-/// The tools of a worker. What is not named it does not have.
+/// The tools of a worker. It has only those that are named.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Toolsets {
@@ -18,7 +18,7 @@ pub struct Toolsets {
     pub filesystem: Option<Filesystem>,
     /// Commands.
     pub shell: Option<Shell>,
-    /// Tools of one's own.
+    /// Custom tools.
     pub custom: Option<Custom>,
     /// Tools of MCP servers, by the names of the servers in the settings.
     pub mcp: BTreeMap<String, Server>,
@@ -43,7 +43,7 @@ pub struct Nothing {}
 pub struct Filesystem {
     /// Only the tools that change nothing.
     pub read_only: bool,
-    /// Globs below the workspace that it does not reach, by commands and tools of any kind.
+    /// Globs below the workspace that are out of reach, for commands and tools of any kind.
     pub deny: Vec<String>,
 }
 
@@ -51,9 +51,9 @@ pub struct Filesystem {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shell {
-    /// Patterns of commands. Of all that match a command the strictest word counts.
+    /// Patterns of commands. The strictest matching one counts.
     pub rules: Vec<ShellRule>,
-    /// What happens to commands that no rule names.
+    /// The decision for commands that no rule matches.
     #[schemars(with = "String")]
     pub default: Decision,
 }
@@ -67,7 +67,7 @@ impl Default for Shell {
     }
 }
 
-/// A pattern of commands, and what happens to those that match.
+/// A pattern of commands with a decision.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShellRule {
@@ -84,9 +84,9 @@ pub struct ShellRule {
 pub struct Custom {
     /// The file of the tools in `.mimir/tools`.
     pub module: String,
-    /// Those of its tools that the worker has.
+    /// The tools that the worker has.
     pub tools: Vec<String>,
-    /// What happens to their calls.
+    /// The decision for their calls.
     #[serde(default)]
     pub approval: ApprovalDefaults,
 }
@@ -95,8 +95,8 @@ pub struct Custom {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Those of its tools that the worker has; all, where none are named.
+    /// The tools that the worker has; all if unset.
     pub tools: Option<Vec<String>>,
-    /// What happens to their calls.
+    /// The decision for their calls.
     pub approval: ApprovalDefaults,
 }

@@ -1,9 +1,9 @@
 //! Calls that wait for a person between two requests of a client.
 //!
-//! From 2026-07-28 on a server asks nothing by itself: it answers a call with what it needs to know, and the client
-//! calls again with the answer. What has run of a call by then is not run twice: it waits here, and the state that the
-//! client is given is the name of the waiting call, which nobody can guess, works once, and only for who got it and for
-//! the very same call.
+//! From 2026-07-28 on a server sends no requests: it responds to a call with its questions, and the client calls again
+//! with the answers. The part of the call that has already run is not repeated: the call waits here, and the state
+//! that the client gets is the name of the pending call. The name cannot be guessed, works once, and only for the
+//! client that got it and for the very same call.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,39 +15,39 @@ use super::Whose;
 use crate::progress::{Heard, Question};
 use crate::work::Work;
 
-/// A call that waits.
+/// A pending call.
 pub(crate) struct Parked {
-    /// Whose call it is, and what was called, as it came in.
+    /// Owner and request of the call.
     pub(crate) key: Key,
-    /// The call itself. It goes on without its client: the person's time runs out there, too.
+    /// The call itself. It continues without its client, so that the time limit of the person's answer applies.
     pub(crate) work: Work,
     pub(crate) heard: Heard,
-    /// What the person was asked.
+    /// The question to the person.
     pub(crate) question: Question,
 }
 
-/// What a request must be to take up a call that waits.
+/// Properties that a request must have to resume a pending call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Key {
     pub(crate) owner: String,
-    /// Whose answer it waits for.
+    /// Scope of the answer that the call waits for.
     pub(crate) whose: Whose,
     pub(crate) tool: String,
     pub(crate) arguments: Value,
 }
 
-/// Where calls wait.
+/// All pending calls.
 #[derive(Default)]
 pub(crate) struct Parking(Mutex<HashMap<String, (Instant, Parked)>>);
 
-/// Calls that wait at a time: more than any person answers.
+/// Maximum number of pending calls: more than people answer.
 const PLACES: usize = 256;
 
-/// How long a call that has ended meanwhile waits for a client that is late with its answer.
+/// Time for which the outcome of an ended call is available to a client that answers late.
 const LATE: Duration = Duration::from_secs(15 * 60);
 
 impl Parking {
-    /// Lets a call wait, and gives its name; gives it back if there is no place.
+    /// Stores a call, and returns its name; returns the call if there is no room.
     pub(crate) fn leave(&self, call: Parked) -> Result<String, Box<Parked>> {
         let mut places = self.lock();
         places.retain(|_, (since, parked)| !parked.work.is_over() || since.elapsed() < LATE);
@@ -60,14 +60,14 @@ impl Parking {
         }
     }
 
-    /// The waiting call of this name, if it is that one. Who asks for another's, or with another call, does not end it.
+    /// Removes and returns the pending call of this name, if the key matches. A mismatch leaves the call pending.
     pub(crate) fn take(&self, name: &str, key: &Key) -> Option<Parked> {
         let mut places = self.lock();
         places.get(name).filter(|(_, parked)| parked.key == *key)?;
         places.remove(name).map(|(_, parked)| parked)
     }
 
-    /// Stops all calls of an owner that has gone away.
+    /// Stops all calls of an owner that has disconnected.
     pub(crate) fn clear(&self, owner: &str) {
         self.lock()
             .retain(|_, (_, parked)| parked.key.owner != owner);

@@ -1,10 +1,11 @@
-//! What a server says is heard in the order in which it came, and no more of it than anybody asked for.
+//! A transport that processes a server's messages in order, and limits the server's requests.
 //!
-//! rmcp hands each notification to a task of its own and an answer to whoever waits for it, so that a call could be
-//! over before the progress was heard that its server had told right before. Here both are heard while they arrive. And
-//! it takes whatever comes: each request of a server is a task and an answer until the server reads that.
+//! rmcp handles each notification in a task of its own and delivers a response to its waiter directly, so a call could
+//! be over before progress that the server reported earlier was handled. Here progress and logs are handled as they
+//! arrive. rmcp also accepts any number of requests: each request of a server costs a task and a response until the
+//! server reads that.
 //!
-//! Never here: what is made of it.
+//! Out of scope: the handling of the messages.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,17 +19,17 @@ use super::ears::Ears;
 use super::end::End;
 use super::pace::{self, Pace};
 
-/// Requests of a server that may wait for their answers at a time: it asks in the middle of a call, and for few things.
+/// Maximum number of unanswered requests of a server: a server makes requests during a call, and few of them.
 const OPEN_MOST: usize = 100;
 
-/// A transport whose progress and log lines are heard before what comes after them is passed on.
+/// A transport that handles progress and log messages before it passes on later messages.
 pub(super) struct Attentive<T> {
     inner: T,
     ears: Arc<Ears>,
     end: Arc<End>,
     notes: Pace,
     requests: Pace,
-    /// The requests that were not answered yet: one is when its answer was written.
+    /// Requests that are not answered yet: an entry is removed when its response has been written.
     open: Arc<Mutex<HashSet<RequestId>>>,
 }
 
@@ -44,7 +45,7 @@ impl<T> Attentive<T> {
         }
     }
 
-    /// Whether one more request is taken. A second one of the same name would hide behind the first.
+    /// Returns true if one more request is accepted. A second one with the same id would hide behind the first.
     fn takes(&mut self, id: &RequestId) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(id.clone()) && open.len() <= OPEN_MOST && self.requests.takes()
@@ -89,7 +90,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Attentive<T> {
                 }
                 ServerJsonRpcMessage::Notification(note) => match &note.notification {
                     ServerNotification::ProgressNotification(note) => {
-                        // Also of a flood: the newest value counts, and how many are sent on is limited there.
+                        // Even in a flood: the latest value counts, and forwarding has its own rate limit.
                         self.ears.progress(&note.params);
                         if !self.notes.takes() {
                             self.end.flooded();
@@ -103,7 +104,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Attentive<T> {
                     ServerNotification::LoggingMessageNotification(note) => {
                         self.ears.log(&note.params);
                     }
-                    // Who is not waited for is not answered.
+                    // A cancelled request gets no response.
                     ServerNotification::CancelledNotification(note) => {
                         if let Some(id) = &note.params.request_id {
                             close(&self.open, id);

@@ -1,4 +1,4 @@
-//! The port of the pipeline: one tool of one server, or the reading of what it has beside tools.
+//! Pipeline backends: one tool of one server, or the reader of its resources or prompts.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use super::wanted::Wanted;
 /// A tool of a server.
 pub(super) struct ServerTool {
     pub(super) server: Arc<Server>,
-    /// What the server calls it.
+    /// Name of the tool at the server.
     pub(super) theirs: String,
-    /// What it was when it was listed: the tool that was approved.
+    /// Digest of the definition at listing time: the one that was approved.
     pub(super) print: String,
 }
 
@@ -42,7 +42,7 @@ impl Backend for ServerTool {
     }
 }
 
-/// The reading of a server's resources, or of its prompts.
+/// Reader of a server's resources or prompts.
 pub(super) struct Reader {
     pub(super) server: Arc<Server>,
     pub(super) reads: Reads,

@@ -1,6 +1,6 @@
-//! How a server answers when a conversation begins: what is wrong about the answer, and whether its version is known.
+//! Handshake responses of servers: explains failures, and checks the protocol version.
 //!
-//! Never here: the conversation.
+//! Out of scope: the connection after the handshake.
 
 use mimir_core::{Code, ToolError};
 use rmcp::model::{DiscoverResult, InitializeResult, ProtocolVersion, ServerResult};
@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 
 use super::link::{End, Era, Unbegun};
 
-/// Characters of a version in a message: theirs are dates.
+/// Maximum length of a version in a message, in characters: valid versions are dates.
 const VERSION_MOST: usize = 40;
 
-/// Why a conversation did not begin.
+/// Describes why the handshake failed.
 pub(super) fn words(error: &ClientInitializeError, era: Era) -> String {
     let method = match era {
         Era::Handshake => "initialize",
@@ -25,8 +25,8 @@ pub(super) fn words(error: &ClientInitializeError, era: Era) -> String {
                 Era::Handshake => why::<InitializeResult>(result),
                 Era::Discovery => why::<DiscoverResult>(result),
             };
-            let why = why.unwrap_or_else(|| "it is that of another request".to_owned());
-            format!("its answer to `{method}` is none: {why}")
+            let why = why.unwrap_or_else(|| "it belongs to another request".to_owned());
+            format!("its answer to `{method}` is not valid: {why}")
         }
         ClientInitializeError::ExpectedInitResponse(Some(_)) => {
             format!("it sends another message before it answers `{method}`")
@@ -43,7 +43,7 @@ pub(super) fn words(error: &ClientInitializeError, era: Era) -> String {
                 .map(ProtocolVersion::as_str)
                 .collect();
             format!(
-                "of the versions that it speaks without a handshake, mimir knows none: {}",
+                "mimir supports none of the versions that it offers without a handshake: {}",
                 theirs.join(", ")
             )
         }
@@ -51,7 +51,7 @@ pub(super) fn words(error: &ClientInitializeError, era: Era) -> String {
     }
 }
 
-/// Why this result is not of the kind that was asked for.
+/// Returns the reason why a result does not parse as the requested type.
 fn why<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
     let value = serde_json::to_value(result).ok()?;
     serde_json::from_value::<T>(value)
@@ -59,7 +59,7 @@ fn why<T: DeserializeOwned>(result: &ServerResult) -> Option<String> {
         .map(|error| error.to_string())
 }
 
-/// Whether the server speaks a version that is known: with one that speaks another nobody knows what is meant.
+/// Checks that the server's protocol version is known: with an unknown version, messages may have another meaning.
 pub(super) fn known(peer: &Peer<RoleClient>, era: Era, end: &End) -> Result<(), Unbegun> {
     let Some(info) = peer.peer_info() else {
         return Ok(());
@@ -74,19 +74,19 @@ pub(super) fn known(peer: &Peer<RoleClient>, era: Era, end: &End) -> Result<(), 
     let ours = ProtocolVersion::LATEST_WITH_INITIALIZE;
     let server = &end.server;
     let what = match is_known {
-        true => "which has no handshake, in the answer to one",
-        false => "which mimir does not know",
+        true => "which has no handshake, in the answer to a handshake",
+        false => "which mimir does not support",
     };
     let message = format!(
-        "the server `{server}` speaks the version `{theirs}` of the protocol, {what}; it was asked for `{ours}`"
+        "the server `{server}` uses the protocol version `{theirs}`, {what}: mimir requested `{ours}`"
     );
     let ways = [
-        format!("a version of the server `{server}` that speaks `{ours}` or an older one"),
-        "a newer mimir, if that version is out".to_owned(),
+        format!("use a version of the server `{server}` that supports `{ours}` or an older one"),
+        "update mimir, if that version has been released".to_owned(),
     ];
     let error = ToolError::new(Code::Unavailable, message).with_way_out(ways);
     Err(match is_known {
-        // It may do without.
+        // The server may work with the other protocol generation.
         true => Unbegun::Refused(error),
         false => Unbegun::Failed(error),
     })

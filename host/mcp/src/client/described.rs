@@ -1,4 +1,4 @@
-//! What a server says that its tools are: read leniently, tool by tool, made safe to show, and kept for the next time.
+//! Tool lists of servers: parsed leniently, tool by tool, made safe to show, and cached.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,35 +22,35 @@ use super::readers::Reads;
 use super::spec::ServerSpec;
 use super::wanted::Kind;
 
-/// What a server said when it was asked last.
+/// Last known description of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Described {
-    /// The form of this.
+    /// Format version of this struct.
     pub form: u32,
-    /// The server's own name and version.
+    /// Name and version that the server reports.
     pub server: (String, String),
-    /// Its tools, as it wrote them.
+    /// Its tools, as the server sent them.
     pub tools: Vec<Value>,
     /// Its prompts, if it has any.
     pub prompts: Vec<Value>,
     /// Its resources.
     pub resources: Vec<Value>,
-    /// What its other resources are addressed by.
+    /// Its resource templates.
     pub templates: Vec<Value>,
-    /// What it can do beside tools.
+    /// Capabilities besides tools.
     pub can: Can,
-    /// Whether it has more tools than were read.
+    /// True if it has more tools than were read.
     pub more: bool,
 }
 
-/// What a server can do beside tools.
+/// Capabilities of a server besides tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Can {
     /// It has resources.
     pub resources: bool,
-    /// It says when one of them is another.
+    /// It supports subscriptions to resource updates.
     pub subscribe: bool,
     /// It has prompts.
     pub prompts: bool,
@@ -58,22 +58,22 @@ pub struct Can {
     pub complete: bool,
 }
 
-/// The form that this version writes and reads.
+/// Format version that this code writes and reads.
 const FORM: u32 = 3;
 
-/// Where it is kept what servers have said. What is lost is asked for again.
+/// Storage for descriptions of servers. Lost entries are fetched again.
 pub trait Store: Send + Sync {
-    /// What was kept under this name.
+    /// Returns the text stored under a key.
     fn read(&self, key: &str) -> Option<String>;
-    /// Keeps a text under this name.
+    /// Stores a text under a key.
     fn write(&self, key: &str, text: &str);
 }
 
-/// That a server could not be asked, and when.
+/// Record of a failure to start or reach a server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Failed {
-    /// Seconds since 1970.
+    /// Time of the failure, in seconds since 1970.
     at: u64,
     code: Code,
     reason: String,
@@ -81,11 +81,12 @@ pub(super) struct Failed {
     way_out: Vec<String>,
 }
 
-/// How long those who only look leave a server alone that failed: to try costs as long as it may take to start.
+/// Time in seconds for which a failed server is not retried just to list its tools: an attempt can take as long as the
+/// start timeout.
 pub(super) const ALONE: u64 = 300;
 
 impl Failed {
-    /// It failed now.
+    /// Records a failure at the current time.
     pub(super) fn now(error: &ToolError) -> Self {
         Self {
             at: seconds(),
@@ -95,15 +96,15 @@ impl Failed {
         }
     }
 
-    /// What was kept, if it is not too long ago.
+    /// Parses a stored failure, unless it is too old.
     pub(super) fn read(text: &str) -> Option<Self> {
         let failed: Self = serde_json::from_str(text).ok()?;
-        // A clock that was set back makes no failure last for ever.
+        // A clock that was set back must not make a failure last forever.
         let since = seconds().checked_sub(failed.at)?;
         (since < ALONE).then_some(failed)
     }
 
-    /// Why.
+    /// Returns the error.
     pub(super) fn error(self) -> ToolError {
         ToolError::new(self.code, self.reason).with_way_out(self.way_out)
     }
@@ -114,25 +115,25 @@ fn seconds() -> u64 {
     now.map_or(0, |now| now.as_secs())
 }
 
-/// Bytes of all that a server says that it has: of what is longer no model reads the rest, and it is kept in memory and
-/// on the disk.
+/// Maximum size in bytes of a server's whole description, which is held in memory and on disk: a model would not read
+/// more.
 pub(super) const ALL_MOST: usize = 8 << 20;
 
-/// Bytes of a name of theirs, of a description and of a schema. Longer ones are no help to a model.
+/// Maximum sizes in bytes of a server's names, descriptions and schemas. Longer ones do not help a model.
 const NAME_MOST: usize = 256;
 const WORDS_MOST: usize = 32 << 10;
 const SCHEMA_MOST: usize = 256 << 10;
 
-/// A tool of theirs, and what it becomes here.
+/// A tool of a server, and its definition here.
 pub(super) struct Theirs {
-    /// What the server calls it.
+    /// Name of the tool at the server.
     pub(super) name: String,
     pub(super) definition: Definition,
     flags: Vec<String>,
 }
 
 impl Described {
-    /// What a server says now.
+    /// Creates a description from the server's name, version and tools.
     pub(super) fn new(server: (String, String), tools: Vec<Value>) -> Self {
         Self {
             form: FORM,
@@ -146,7 +147,7 @@ impl Described {
         }
     }
 
-    /// What it listed of this kind.
+    /// Returns the list of this kind.
     pub(super) fn list(&self, kind: Kind) -> &[Value] {
         match kind {
             Kind::Tools => &self.tools,
@@ -156,7 +157,7 @@ impl Described {
         }
     }
 
-    /// What is read of it by tools of ours.
+    /// Returns the reader tools for its resources and prompts.
     fn reads(&self, spec: &ServerSpec) -> Vec<(Reads, Definition)> {
         let all = [
             (Reads::Resources, spec.resources && self.can.resources),
@@ -167,13 +168,13 @@ impl Described {
             .collect()
     }
 
-    /// What was kept, if it can be read.
+    /// Parses a stored description; none if the format differs.
     pub(super) fn read(text: &str) -> Option<Self> {
         let described: Self = serde_json::from_str(text).ok()?;
         (described.form == FORM).then_some(described)
     }
 
-    /// The tools that can be called, and those that are left out. One that is broken harms no other.
+    /// Returns the tools that can be called, and those that are left out. A broken tool does not affect the others.
     pub(super) fn theirs(&self, spec: &ServerSpec) -> (Vec<Theirs>, Vec<Quarantined>) {
         let mut left_out = Vec::new();
         let mut quarantine = |name: &str, code, reason: String| {
@@ -188,13 +189,13 @@ impl Described {
         for tool in self.tools.iter().take(ITEMS_MOST) {
             match tool["name"].as_str() {
                 Some(name) if name.is_empty() || name.len() > NAME_MOST => {
-                    let reason = format!("a tool's name has 1 to {NAME_MOST} bytes");
+                    let reason = format!("the name of a tool must have 1 to {NAME_MOST} bytes");
                     quarantine(name, Code::InvalidInput, reason);
                 }
                 Some(name) if named.iter().any(|(known, _)| *known == name) => quarantine(
                     name,
                     Code::AlreadyExists,
-                    "the server has two tools of this name; the first one counts".to_owned(),
+                    "the server has several tools of this name: only the first is used".to_owned(),
                 ),
                 Some(name) => named.push((name, tool)),
                 None => quarantine("?", Code::InvalidInput, "a tool has no name".to_owned()),
@@ -203,7 +204,7 @@ impl Described {
         if self.more {
             let most = text::bytes(ALL_MOST as u64);
             let reason = format!(
-                "the rest of its tools is left out: {ITEMS_MOST} of a server, or {most}, are looked at"
+                "its remaining tools are left out: the limit per server is {ITEMS_MOST} tools or {most}"
             );
             quarantine("…", Code::LimitExceeded, reason);
         }
@@ -215,7 +216,7 @@ impl Described {
                 quarantine(
                     name,
                     Code::InvalidInput,
-                    "no name can be made of it".to_owned(),
+                    "its name cannot be converted to a valid tool name".to_owned(),
                 );
                 continue;
             };
@@ -227,7 +228,8 @@ impl Described {
         (theirs, left_out)
     }
 
-    /// The tools as the registry has them; `backend` runs the one that the server calls so, and `reader` reads.
+    /// Returns the tools for the registry; `backend` creates the backend of a tool by the server's name for it,
+    /// `reader` that of a reader tool.
     pub(super) fn tools(
         &self,
         spec: &ServerSpec,
@@ -288,8 +290,8 @@ impl Described {
     }
 }
 
-/// Masks values that are known to be secret in all that a server says of itself: models read it, and it is kept. What
-/// only looks like a secret stays, since `password` is the name of many a parameter.
+/// Masks known secrets in everything that a server says about itself, because models read it and it is stored. Text
+/// that only looks like a secret remains, since `password` is the name of many a parameter.
 pub(super) fn mask_known(redactor: &Redactor, value: &mut Value) {
     let mask = |text: &mut String| {
         let mut bytes = std::mem::take(text).into_bytes();
@@ -318,13 +320,13 @@ fn update(hash: &mut Sha256, part: &[u8]) {
     hash.update(part);
 }
 
-/// What a definition is, in one word: two that differ in anything that anybody reads differ in this.
+/// Returns the digest of a definition: definitions that differ in anything visible have different digests.
 pub(super) fn print(definition: &Definition) -> String {
     let text = serde_json::to_vec(definition).unwrap_or_default();
     format!("{:x}", Sha256::digest(text))
 }
 
-/// One tool of theirs, or why it cannot be used.
+/// Parses a tool, or returns the reason why it cannot be used.
 fn read(
     name: &str,
     ours: mimir_core::ToolName,
@@ -363,7 +365,7 @@ fn read(
             group: Group::System,
             input_schema,
             output_schema,
-            // Whatever it says of itself: only a person makes this less.
+            // Whatever its hints claim, only a person can lower this.
             approval: Decision::Ask,
             silent: true,
             risk: match destructive || !flags.is_empty() {
@@ -374,7 +376,7 @@ fn read(
                 read_only: hint("readOnlyHint") == Some(true) && !destructive,
                 destructive,
                 idempotent: hint("idempotentHint") == Some(true),
-                // Nobody knows where a server is connected to, whatever it says.
+                // A server may be connected to anything, whatever it claims.
                 open_world: true,
             },
             needs: Needs::default(),
@@ -394,7 +396,7 @@ fn schema(which: &str, theirs: &Value) -> Result<Schema, String> {
     Schema::parse(&text).map_err(|error| {
         let error = error.to_string();
         format!(
-            "its {which} schema is none: {}",
+            "its {which} schema is not valid: {}",
             text::visible(text::prefix(&error, NAME_MOST))
         )
     })

@@ -1,5 +1,5 @@
-//! What a server says without being asked: progress, log lines, that what it has is other than it was, and requests of
-//! its own, which the desk of the call deals with in the middle of which they come.
+//! Messages that a server sends on its own: progress, log lines, change notifications, and requests, which the input
+//! request broker of the current call handles.
 
 #![expect(
     deprecated,
@@ -30,34 +30,35 @@ use super::misfit::misfit;
 use super::pace::{self, Pace};
 use super::spec::ServerSpec;
 
-/// Characters of a progress message: as many as of a tool of ours. How many are sent on is limited where they are sent.
+/// Maximum length of a progress message in characters, as for other tools. The rate is limited by the sender to the
+/// client.
 const MESSAGE_MOST: usize = 500;
 
-/// Characters of a log line that are kept.
+/// Maximum length of a log line in characters.
 const LINE_MOST: usize = 4_096;
 
-/// Progress that is kept for calls that nobody watches yet.
+/// Number of progress messages that are stored for calls without an observer yet.
 const EARLY_MOST: usize = 64;
 
-/// The calls under way, and what was said of those that nobody watches yet, the newest first.
+/// Calls in progress, and early progress of calls without an observer yet, newest first.
 #[derive(Default)]
 struct Watching {
     calls: HashMap<ProgressToken, Arc<Desk>>,
     early: VecDeque<(ProgressToken, Progress)>,
 }
 
-/// A resource of a server that is another now.
+/// A changed resource of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Updated {
     pub(crate) server: String,
-    /// By the server's own URI.
+    /// The server's own URI.
     pub(crate) uri: String,
 }
 
-/// Tells of resources that are others now.
+/// Channel for changed resources.
 pub(super) type Updates = broadcast::Sender<Updated>;
 
-/// Hears one server.
+/// Receives the messages of one server.
 pub(super) struct Ears {
     server: String,
     gates: Gates,
@@ -65,9 +66,9 @@ pub(super) struct Ears {
     redactor: Redactor,
     watching: Mutex<Watching>,
     logged: Mutex<Pace>,
-    /// Whether its tools may be others than when it was asked last.
+    /// Set if the tools may have changed since they were last listed.
     stale: AtomicBool,
-    /// Told when that is so.
+    /// Notified when `stale` is set.
     changed: Notify,
 }
 
@@ -85,10 +86,10 @@ impl Ears {
         })
     }
 
-    /// Hands the progress of a call to its desk, and what the server asks for meanwhile.
+    /// Registers a call: its progress and the server's requests go to its broker.
     pub(super) fn watch(&self, token: ProgressToken, desk: Arc<Desk>) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, so that what comes now comes after.
+        // Holding the lock ensures that progress received from now on is delivered after the early one.
         while let Some(at) = watching.early.iter().rposition(|(of, _)| *of == token) {
             if let Some((_, progress)) = watching.early.remove(at) {
                 desk.observer().progress(progress);
@@ -97,7 +98,7 @@ impl Ears {
         watching.calls.insert(token, desk);
     }
 
-    /// The desk that what a server says without naming a call belongs to; none if it may be of one session or another.
+    /// Returns the broker for messages that name no call; none if they may belong to one session or another.
     fn desk(&self) -> Option<Arc<Desk>> {
         let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let mut desks = watching.calls.values();
@@ -107,13 +108,13 @@ impl Ears {
             .then(|| Arc::clone(first))
     }
 
-    /// Deals with a request of the server's own.
+    /// Handles a request of the server.
     async fn wish(&self, want: Want, params: Value) -> Result<Value, ErrorData> {
         if !self.gates.lets(want) {
             return Err(unserved(want));
         }
         let Some(desk) = self.desk() else {
-            let message = "mimir serves this in the middle of a call alone, and only where it is clear of which";
+            let message = "mimir only serves this request during a call, and only if it is clear which call it belongs to";
             return Err(ErrorData::invalid_request(message, None));
         };
         desk.one(want, params).await.map_err(|error| {
@@ -121,25 +122,25 @@ impl Ears {
         })
     }
 
-    /// The call has ended: what comes later is nobody's.
+    /// Unregisters an ended call: later messages for it are dropped.
     pub(super) fn forget(&self, token: &ProgressToken) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.calls.remove(token);
     }
 
-    /// Whether it has to be asked again what its tools are. Asked once, it is taken as done.
+    /// Returns true if the tools have to be listed again, and clears the flag.
     pub(super) fn take_stale(&self) -> bool {
         self.stale.swap(false, Ordering::AcqRel)
     }
 
-    /// It was asked, and did not say.
+    /// Sets the flag again after a failed attempt to list the tools.
     pub(super) fn still_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// A server has said how far a call is.
+    /// Handles a progress notification.
     pub(super) fn progress(&self, said: &ProgressNotificationParam) {
-        // What is no number of steps is none at all.
+        // NaN and negative numbers count as zero steps.
         let steps = |number: f64| number.max(0.0) as u64;
         let message = said.message.as_deref();
         let progress = Progress {
@@ -152,7 +153,7 @@ impl Ears {
             let token = &said.progress_token;
             match (watching.calls.get(token), &token.0) {
                 (Some(desk), _) => Arc::clone(desk.observer()),
-                // Its call has been sent, and whoever sent it has not come to watching yet. Our tokens are numbers.
+                // The call has been sent, but is not registered yet. Our tokens are numbers.
                 (None, NumberOrString::Number(_)) => {
                     watching.early.truncate(EARLY_MOST - 1);
                     watching.early.push_front((token.clone(), progress));
@@ -164,7 +165,7 @@ impl Ears {
         observer.progress(progress);
     }
 
-    /// A server has written a line of its log.
+    /// Handles a log message.
     pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
         {
             let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,12 +177,12 @@ impl Ears {
             Some(words) => words.to_owned(),
             None => line.data.to_string(),
         };
-        // Masked before it is cut.
+        // Masked before truncation, so that no partial secret remains.
         let mut words = visible(prefix(&words, LINE_MOST + REACH));
         self.redactor.text(&mut words);
         let words = prefix(&words, LINE_MOST).to_owned();
         tracing::info!(server = self.server, level = ?line.level, "{words}");
-        // The client hears what its own call has to do with.
+        // A client only gets logs that belong to its own call.
         if let Some(desk) = self.desk() {
             desk.observer().log(LogLine {
                 level: level(line.level),
@@ -190,31 +191,31 @@ impl Ears {
         }
     }
 
-    /// A resource is another.
+    /// Handles a resource update.
     pub(super) fn updated(&self, uri: String) {
         let server = self.server.clone();
-        // Whoever listens to nothing is told nothing.
+        // An error means that there are no subscribers.
         let _ = self.updates.send(Updated { server, uri });
     }
 
-    /// What it has is other than it was.
+    /// Marks the lists as changed.
     pub(super) fn changes(&self) {
         self.stale.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Waits until the server says that its tools have changed.
+    /// Waits until the server's tools have changed.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 }
 
-/// An answer to a request that was not asked for: nothing of the kind was declared.
+/// Returns the error for a request that mimir did not declare to support.
 fn unserved(want: Want) -> ErrorData {
     let what = want.method();
     ErrorData::new(
         ErrorCode::METHOD_NOT_FOUND,
-        format!("mimir does not serve {what} to this server, and has not declared it"),
+        format!("mimir does not support {what} for this server, and has not declared it"),
         None,
     )
 }
@@ -225,19 +226,19 @@ fn to_value(params: &impl serde::Serialize) -> Value {
 
 fn of_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
     serde_json::from_value(answer)
-        .map_err(|error| ErrorData::internal_error(format!("the answer is none: {error}"), None))
+        .map_err(|error| ErrorData::internal_error(format!("the answer is not valid: {error}"), None))
 }
 
-/// Hears a server for rmcp; what it hears is shared. Progress and log lines are heard before, in the order in which they
-/// come.
+/// rmcp's client handler for a server. Clones share their state. Progress and log messages are not handled here, but
+/// earlier, in the order of arrival.
 #[derive(Clone)]
 pub(super) struct Hearing(pub(super) Arc<Ears>);
 
 impl ClientHandler for Hearing {
     fn get_info(&self) -> ClientConfig {
-        // What the settings let. Whether the client of a call has it is known when it calls.
+        // Declares all requests that the settings allow. Support by the client of a call is known only when it calls.
         let implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
-        // The newest version has no handshake, and none is asked for by one.
+        // The newest version has no handshake, so none is requested here.
         ClientConfig::new(self.0.gates.declared(|_| true), implementation)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
@@ -265,7 +266,7 @@ impl ClientHandler for Hearing {
         of_value(self.0.wish(Want::Form, to_value(&params)).await?)
     }
 
-    /// What is none of the requests above: another method, or params that are not those of its own.
+    /// Handles every other request: an unknown method, or params that do not match the method.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

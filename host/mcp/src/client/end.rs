@@ -1,6 +1,6 @@
-//! How a connection to a server ends, and the words that a server has said until then.
+//! The reason for the end of a connection to a server, and the server's last output.
 //!
-//! Never here: the end itself.
+//! Out of scope: closing the connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,24 +11,24 @@ use mimir_core::{Code, ToolError};
 
 use super::hidden;
 
-/// Lines of a server's stderr that are kept for the message that says why it ended.
+/// Number of stderr lines stored for the error message on why the server ended.
 const LAST_WORDS: usize = 3;
 
-/// Lines in which a server says that it does not find something, that are kept.
+/// Number of stored lines in which a server reports that something was not found.
 const ABSENCES: usize = 5;
 
-/// Characters of a server's own words in a message of ours.
+/// Maximum length of a server's own text in a message, in characters.
 pub(super) const WORDS_MOST: usize = 500;
 
-/// Why a connection ended, as far as anybody found out.
+/// The reason why a connection ended, as far as known.
 #[derive(Default)]
 pub(super) struct End {
     pub(super) server: String,
-    /// Knows the secrets: what a server says beside results goes to logs, to messages and onto the disk.
+    /// Masks secrets: a server's output besides results goes to logs, to messages and to disk.
     pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
     words: Mutex<Vec<String>>,
-    /// What it said that it does not find.
+    /// Lines that report something as not found.
     absences: Mutex<Vec<String>>,
     strange: AtomicBool,
     pub(super) flood: AtomicBool,
@@ -43,14 +43,14 @@ impl End {
         })
     }
 
-    /// Words of theirs that can be shown: masked before they are cut, and not read far behind the cut.
+    /// Returns the server's text for display: masked before truncation, and read little beyond the cut.
     pub(super) fn words(&self, theirs: &str, most: usize) -> String {
         let mut words = visible(prefix(theirs, most + REACH));
         self.redactor.text(&mut words);
         prefix(&words, most).to_owned()
     }
 
-    /// The first reason is the one.
+    /// Sets the reason; the first one wins.
     pub(super) fn because(&self, error: ToolError) {
         let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.get_or_insert(error);
@@ -60,46 +60,46 @@ impl End {
         let most = text::bytes(most);
         let server = &self.server;
         let message =
-            format!("the server `{server}` sent a message of more than {most} and was stopped");
+            format!("the server `{server}` was stopped: it sent a message larger than {most}");
         self.because(ToolError::new(Code::LimitExceeded, message));
     }
 
     pub(super) fn because_too_dense(&self) {
         let server = &self.server;
         let message =
-            format!("the server `{server}` sent a message of too many parts and was stopped");
+            format!("the server `{server}` was stopped: it sent a message with too many values");
         self.because(ToolError::new(Code::LimitExceeded, message));
     }
 
     pub(super) fn because_too_many_requests(&self) {
         let server = &self.server;
         let message =
-            format!("the server `{server}` flooded mimir with requests of its own and was stopped");
+            format!("the server `{server}` was stopped: it sent too many requests");
         self.because(ToolError::new(Code::LimitExceeded, message));
     }
 
-    /// More notifications came than are heard. Among them may have been that its tools have changed.
+    /// Records that notifications were dropped. One of them may have said that the tools have changed.
     pub(super) fn flooded(&self) {
         if !self.flood.swap(true, Ordering::AcqRel) {
             tracing::warn!(
                 server = self.server,
-                "the server floods mimir with notifications; most are not heard"
+                "the server sends too many notifications: most are dropped"
             );
         }
     }
 
-    /// A line that is no message. One such line is told.
+    /// Logs a line that is not a valid message, the first time only.
     pub(super) fn strange(&self, line: &[u8], error: &serde_json::Error) {
         if !self.strange.swap(true, Ordering::AcqRel) {
-            // What is not looked at is not made a text of, however long it is.
+            // Only the beginning of the line is converted to text, however long it is.
             let head = &line[..line.len().min(WORDS_MOST * 4 + REACH)];
             let line = self.words(&String::from_utf8_lossy(head), WORDS_MOST);
             let error = self.words(&error.to_string(), WORDS_MOST);
-            tracing::warn!(server = self.server, %error, "the server writes what is no message: {line}");
+            tracing::warn!(server = self.server, %error, "the server wrote a line that is not a valid message: {line}");
         }
     }
 
-    /// A line of its stderr, masked.
+    /// Records a line of stderr, masked.
     pub(super) fn said(&self, line: &str) {
         tracing::info!(server = self.server, "{line}");
         if hidden::is_absence(line) {
@@ -115,13 +115,13 @@ impl End {
         words.push(line.to_owned());
     }
 
-    /// The lines in which it said that it does not find something.
+    /// Returns the lines that report something as not found.
     pub(super) fn absences(&self) -> Vec<String> {
         let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
         absences.clone()
     }
 
-    /// Why it ended, with the last words that it said; `else_` where nobody knows.
+    /// Returns the reason with the server's last output; `else_` if no reason is known.
     pub(super) fn error(&self, else_: &str) -> ToolError {
         let why = self
             .why
@@ -138,7 +138,7 @@ impl End {
         error
     }
 
-    /// Puts the last words that it said into an error that was made before they were heard.
+    /// Inserts the last output into an error that was created before it arrived.
     pub(super) fn heard(&self, error: &mut ToolError) {
         const BEFORE: &str = "; its last words: ";
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);

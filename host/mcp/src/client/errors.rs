@@ -1,17 +1,17 @@
-//! Answers of servers that are written in another form than the protocol's: whoever waits is told what the server said,
-//! or what is wrong about it, and does not wait until the time is up.
+//! Repairs malformed responses of servers: the waiting caller gets the server's message, or a description of the
+//! fault, instead of a timeout.
 //!
-//! Never here: what is made of an error.
+//! Out of scope: the handling of an error.
 
 use rmcp::model::ServerJsonRpcMessage;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// The code of an error whose own is none: that of servers' errors at large.
+/// Error code if the server's own is not valid: the one for generic server errors.
 const ANY: i32 = -32_000;
 
-/// A message of a server's.
+/// Parses a message of a server.
 pub(super) fn read(message: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
     serde_json::from_slice(message).or_else(|error| match answered(message) {
         Some(id) => serde_json::from_value(failure(message, id, &error)),
@@ -19,14 +19,14 @@ pub(super) fn read(message: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::E
     })
 }
 
-/// A failure in the protocol's form instead of the message, if it is an answer that is none.
+/// Returns an error response in the protocol's form if the message is a malformed response.
 pub(super) fn mended(message: &[u8]) -> Option<Value> {
     let id = answered(message)?;
     let read: Result<ServerJsonRpcMessage, _> = serde_json::from_slice(message);
     Some(failure(message, id, &read.err()?))
 }
 
-/// What is looked at first of a message. Numbers that none can hold stand in what is passed over.
+/// Members of a message that are examined first. Skipped values may contain numbers of any size.
 #[derive(Deserialize)]
 struct Head {
     id: Option<Value>,
@@ -36,16 +36,16 @@ struct Head {
     error: Option<IgnoredAny>,
 }
 
-/// What a message answers, if it is an answer and says to what.
+/// Returns the id of the request that a message answers, if it is a response with an id.
 fn answered(message: &[u8]) -> Option<Value> {
     let head: Head = serde_json::from_slice(message).ok()?;
-    // A line of a log may have an id, too.
+    // A log line on stdout may have an id, too.
     let speaks = head.jsonrpc.or(head.result).or(head.error).is_some();
     let id = head.id.filter(|_| head.method.is_none() && speaks)?;
     (id.is_i64() || id.is_string()).then_some(id)
 }
 
-/// What is told instead of an answer that is none: the server's words if it tells of a failure, or what is wrong.
+/// Returns the replacement of a malformed response: the server's error message, or a description of the fault.
 fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
     let told = serde_json::from_slice::<Value>(message);
     let told = told
@@ -55,16 +55,16 @@ fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
     let mut error = match told.and_then(|told| told.get("error")) {
         Some(error) if !error.is_null() => said(error),
         _ => {
-            json!({"code": ANY, "message": format!("its answer is none: {}", why(message, wrong))})
+            json!({"code": ANY, "message": format!("its answer is not valid: {}", why(message, wrong))})
         }
     };
     if error["message"] == "" {
-        error["message"] = "it does not say why".into();
+        error["message"] = "it gives no reason".into();
     }
     json!({"jsonrpc": "2.0", "id": id, "error": error})
 }
 
-/// What an error says, in the protocol's form.
+/// Converts an error to the protocol's form.
 fn said(error: &Value) -> Value {
     let code = error.get("code").and_then(Value::as_i64);
     let code = code.and_then(|code| i32::try_from(code).ok());
@@ -84,7 +84,7 @@ fn said(error: &Value) -> Value {
     mended
 }
 
-/// What is wrong about an answer.
+/// Describes the fault in a response.
 fn why(message: &[u8], wrong: &serde_json::Error) -> String {
     let told: Value = match serde_json::from_slice(message) {
         Ok(told) => told,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_another_form_says_what_it_says() {
+    fn errors_of_another_form_keep_their_message() {
         let words = |words: &str| Some((ANY, words.to_owned()));
         assert_eq!(
             told(r#"{"code": 99999999999, "message": "over"}"#),
@@ -129,13 +129,13 @@ mod tests {
         );
         assert_eq!(told(r#""just words""#), words("just words"));
         assert_eq!(told(r#"{"message": "no code"}"#), words("no code"));
-        // What is as it should be stays so.
+        // A valid error is unchanged.
         let good = r#"{"code": -32602, "message": "wrong"}"#;
         assert_eq!(told(good), Some((-32_602, "wrong".to_owned())));
     }
 
     #[test]
-    fn nothing_else_is_made_an_answer() {
+    fn errors_repair_responses_only() {
         for text in [
             r#"{"jsonrpc":"2.0","method":"x","params":{"error":1}}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"error":{"code":1e99}}}"#,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_none_says_what_is_wrong() {
+    fn errors_describe_an_invalid_response() {
         let long = "x".repeat(100 << 10);
         let long =
             format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":"E","message":"{long}"}}}}"#);

@@ -1,6 +1,7 @@
-//! A server that does not find what it is started with, for the sandbox hides it: what a person is told then.
+//! Hints for a server whose files are hidden by its sandbox.
 //!
-//! Never here: what the sandbox shows. It is told by the server's own words, and by what lies on this machine.
+//! Out of scope: the sandbox's rules. The hint is derived from the server's own output, and from the files on this
+//! machine.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use mimir_core::text::visible;
 
 use super::end::End;
 
-/// How programs say that something is not there.
+/// Phrases with which programs report something as not found.
 const ABSENT: [&str; 7] = [
     "cannot find",
     "can't find",
@@ -27,13 +28,13 @@ const SHOWN: [&str; 8] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/proc",
 ];
 
-/// Whether a line says that something is not there.
+/// Returns true if a line reports something as not found.
 pub(super) fn is_absence(line: &str) -> bool {
     let line = line.to_lowercase();
     line.contains('/') && ABSENT.iter().any(|words| line.contains(words))
 }
 
-/// The error of a start that failed, with the way out where the server has not found what is there.
+/// Adds a hint to the error of a failed start if the server did not find a file that exists.
 pub(super) fn told(mut error: ToolError, launch: &Launch, root: &Path, end: &End) -> ToolError {
     if launch.sandbox.mode == Some(SandboxMode::None) {
         return error;
@@ -41,7 +42,7 @@ pub(super) fn told(mut error: ToolError, launch: &Launch, root: &Path, end: &End
     let Some(path) = hidden(launch, root, &end.absences()) else {
         return error;
     };
-    // What lies beside a program is a part of it, as a rule.
+    // Files next to a program usually belong to it.
     let folder = match path.parent() {
         Some(folder) if !path.is_dir() && folder.parent().is_some() => folder,
         _ => &path,
@@ -49,23 +50,23 @@ pub(super) fn told(mut error: ToolError, launch: &Launch, root: &Path, end: &End
     let server = visible(&end.server);
     let [path, folder] = [&path, folder].map(|path| visible(&path.display().to_string()));
     error.message.push_str(&format!(
-        "; it does not find `{path}`, which is there: its sandbox shows it neither your home nor what lies elsewhere"
+        "; it did not find `{path}`, which exists: its sandbox hides your home and other folders"
     ));
     let ways = [
         format!(
-            "`bindMounts: [{folder}]` in mcp.servers.{server} shows it that folder, to be read"
+            "set `bindMounts: [{folder}]` in mcp.servers.{server} to let it read that folder"
         ),
-        format!("`sandbox: none` in mcp.servers.{server} starts it with all that you may do"),
+        format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
     ];
     let before = error.way_out.to_vec();
     error.with_way_out(before.into_iter().chain(ways))
 }
 
-/// What it is started with, has not found, and is there.
+/// Returns the path in the command line that the server did not find although it exists.
 fn hidden(launch: &Launch, root: &Path, absences: &[String]) -> Option<PathBuf> {
     let values = launch.environment.iter().map(|(_, value)| value);
     let words = launch.words.iter().chain(values);
-    // `--config=/x` names a file, too.
+    // An option such as `--config=/x` names a file, too.
     let paths = words.map(|word| match word.split_once('=') {
         Some((_, path)) if word.starts_with('-') => path,
         _ => word.as_str(),

@@ -1,10 +1,10 @@
-//! What servers have beside tools, as the clients of mimir see it: resources and prompts under names that tell the
-//! servers apart, made safe to show.
+//! Resources and prompts of servers as mimir's clients see them: under names that distinguish the servers, made safe
+//! to show.
 //!
-//! A server with a prefix has its name in each URI (`mcp://NAME/URI`) and its prefix before the name of each prompt;
-//! one without has them as they are.
+//! For a server with a prefix, each URI contains its name (`mcp://NAME/URI`) and each prompt name begins with the
+//! prefix; for a server without one, names are unchanged.
 //!
-//! Never here: what a resource or prompt says. That is read by a call.
+//! Out of scope: the content of a resource or prompt, which is read by a tool call.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,11 +19,11 @@ use super::flags::show_value;
 use super::readers::Reads;
 use super::spec::ServerSpec;
 
-/// Items of a kind that are looked at of one server, and bytes of each.
+/// Maximum number of entries of a kind per server, and maximum size of each in bytes.
 const ITEMS_MOST: usize = 1_000;
 const ITEM_MOST: usize = 32 << 10;
 
-/// What all servers have beside tools.
+/// Resources and prompts of all servers.
 #[derive(Debug, Default)]
 pub(crate) struct Library {
     pub(crate) resources: Vec<Resource>,
@@ -32,7 +32,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Adds the entries of one server that a person has seen, which `shows` gives for the tool that reads them.
+    /// Adds the entries of a server that a person has seen; `shows` returns them for the tool that reads them.
     pub(super) fn add(
         &mut self,
         spec: &ServerSpec,
@@ -78,12 +78,12 @@ impl Library {
     }
 }
 
-/// The words for an entry of each list.
+/// Labels for the entries of each list.
 const PROMPT: &str = "prompt";
 const RESOURCE: &str = "resource";
 const TEMPLATE: &str = "resource template";
 
-/// The members of an entry that have words for a model or a person.
+/// Members of an entry that contain text for a model or a person.
 const WORDS: [&str; 7] = [
     "name",
     "title",
@@ -94,10 +94,10 @@ const WORDS: [&str; 7] = [
     "arguments",
 ];
 
-/// Characters of an entry that are shown in its line.
+/// Maximum length of an entry in its line, in characters.
 const LINE_MOST: usize = 160;
 
-/// The entries of all lists, a line for each, as a grant keeps them.
+/// Returns the entries of all lists, one line each, in the form that grants store.
 pub(super) fn entries(spec: &ServerSpec, described: &Described) -> Vec<ListedEntry> {
     let lists = [
         (spec.prompts, PROMPT, &described.prompts),
@@ -109,7 +109,7 @@ pub(super) fn entries(spec: &ServerSpec, described: &Described) -> Vec<ListedEnt
         let list = list.iter().take(ITEMS_MOST);
         list.map(move |item| words(kind, item))
     });
-    // Sorted, so that the order in which a server lists its entries changes nothing.
+    // Sorted, so that the order in which a server lists its entries does not matter.
     let lines: BTreeSet<String> = lines.collect();
     let entry = |words| ListedEntry {
         words,
@@ -118,7 +118,7 @@ pub(super) fn entries(spec: &ServerSpec, described: &Described) -> Vec<ListedEnt
     lines.into_iter().map(entry).collect()
 }
 
-/// An entry in one line: the beginning of its words, and the digest of all of them.
+/// Returns an entry as one line: the beginning of its text, and the digest of the whole.
 fn words(kind: &str, item: &Value) -> String {
     let mut hash = Sha256::new();
     let mut shown = Vec::new();
@@ -143,7 +143,7 @@ fn words(kind: &str, item: &Value) -> String {
     )
 }
 
-/// The entries of a list that can be read and that a person has seen. One that is broken harms no other.
+/// Returns the entries of a list that parse and that a person has seen. A broken entry does not affect the others.
 fn items<T: DeserializeOwned>(
     kind: &str,
     theirs: &[Value],
@@ -166,7 +166,7 @@ fn items<T: DeserializeOwned>(
     all.collect()
 }
 
-/// A URI of theirs as clients of mimir see it.
+/// Returns a server's URI as mimir's clients see it.
 pub(super) fn uri_here(spec: &ServerSpec, theirs: &str) -> String {
     match spec.prefix.is_empty() {
         true => theirs.to_owned(),
@@ -174,14 +174,14 @@ pub(super) fn uri_here(spec: &ServerSpec, theirs: &str) -> String {
     }
 }
 
-/// The URI that a server knows this one by, if it names the server.
+/// Returns the server's own URI for a client's, if that names the server.
 pub(super) fn uri_there<'a>(spec: &ServerSpec, ours: &'a str) -> Option<&'a str> {
     let rest = ours.strip_prefix("mcp://")?;
     let rest = rest.strip_prefix(spec.name.as_str())?;
     rest.strip_prefix('/').filter(|_| !spec.prefix.is_empty())
 }
 
-/// Whether a server without a prefix has a resource of this URI: it lists it, or a template of its begins so.
+/// Returns true if a server without a prefix has this resource: it lists it, or one of its templates begins like it.
 pub(super) fn has(described: &Described, uri: &str) -> bool {
     let listed = |one: &Value| one["uri"] == uri;
     let begins = |one: &Value| {

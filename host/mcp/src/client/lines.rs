@@ -1,4 +1,5 @@
-//! A server on a pair of pipes: a message a line, none longer than fits, and no more notifications than anyone reads.
+//! A server on a pair of pipes: one message per line, with limits on the size of a message and the rate of
+//! notifications.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use super::errors;
 use super::link::End;
 use super::pace::{self, Pace};
 
-/// Values in one message. Each takes a hundred times the memory of the two bytes that it may be written in.
+/// Maximum number of values in one message. A value of two bytes in JSON takes a hundred times that in memory.
 const VALUES_MOST: usize = 250_000;
 
 type From = Box<dyn AsyncRead + Send + Sync + Unpin>;
 type To = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 
-/// Speaks with a server line by line.
+/// Exchanges messages with a server line by line.
 pub(super) struct Lines {
     reader: Reader<From>,
     writer: Writer<To>,
@@ -54,7 +55,7 @@ impl Transport<RoleClient> for Lines {
         loop {
             let line = match self.reader.next().await {
                 Piece::Line(line) => line,
-                // Nothing of the rest could be made use of.
+                // The rest of the line would be useless.
                 Piece::Part(_) => {
                     self.end.because_too_long(LINE_MOST as u64);
                     return None;
@@ -64,7 +65,7 @@ impl Transport<RoleClient> for Lines {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            // A flood is recognised before it is read: a notification has no id.
+            // A flood is detected before parsing: a notification has no id.
             if is_notification(&line) && !self.pace.takes() {
                 self.end.flooded();
                 continue;
@@ -75,7 +76,7 @@ impl Transport<RoleClient> for Lines {
             }
             match errors::read(&line) {
                 Ok(message) => return Some(message),
-                // A program that prints beside the protocol is not ended for it.
+                // A program that prints other text on stdout is not stopped for it.
                 Err(error) => self.end.strange(&line, &error),
             }
         }
@@ -87,7 +88,7 @@ impl Transport<RoleClient> for Lines {
     }
 }
 
-/// Whether a message has more values than are read.
+/// Returns true if a message has more values than allowed.
 pub(super) fn is_dense(message: &[u8]) -> bool {
     let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
     for byte in message {
@@ -102,7 +103,7 @@ pub(super) fn is_dense(message: &[u8]) -> bool {
     values > VALUES_MOST
 }
 
-/// Whether a line looks like a notification from its beginning, where every library writes the method.
+/// Returns true if a line looks like a notification at its beginning, where every library writes the method.
 pub(super) fn is_notification(line: &[u8]) -> bool {
     const LOOKED_AT: usize = 128;
     let head = &line[..line.len().min(LOOKED_AT)];

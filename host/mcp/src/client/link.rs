@@ -1,4 +1,4 @@
-//! A connection to a server that runs: what is asked of it, and why it ended.
+//! A connection to a running server: requests to it, and the reason why it ended.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -32,16 +32,16 @@ use super::web;
 
 pub(super) use super::end::End;
 
-/// Pages of tools that are read. A server that has ever one more is not listed to its end.
+/// Maximum number of pages of a list. A server that always has one more is cut off there.
 const PAGES_MOST: usize = 50;
 
-/// Items of a kind that are read. No model chooses among more tools.
+/// Maximum number of entries of a kind. No model chooses well among more tools.
 pub(super) const ITEMS_MOST: usize = 1_000;
 
-/// Rounds of a call in which a server answers with what it wants to know.
+/// Maximum number of rounds of a call in which a server responds with further requests.
 const ROUNDS_MOST: usize = 10;
 
-/// Something that goes on for as long as a connection: a program that runs. Dropping it ends that.
+/// A resource that lives as long as a connection, such as a running program. Dropping it releases the resource.
 pub(super) type Held = Box<dyn Send + Sync>;
 
 /// A connection to a server.
@@ -51,24 +51,24 @@ pub(super) struct Link {
     pub(super) ears: Arc<Ears>,
     pub(super) end: Arc<End>,
     era: Era,
-    /// What is heard on subscriptions, by the URI of a resource, or nothing for all lists.
+    /// Subscriptions by resource URI, or none for all lists.
     heard: Mutex<HashMap<String, AbortHandle>>,
-    /// Held by whoever asks what its tools are: whoever calls one meanwhile waits for the answer.
+    /// Held while the tools are listed: calls wait for the result.
     pub(super) following: tokio::sync::Mutex<()>,
     _held: Held,
 }
 
-/// How a conversation begins.
+/// The start of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Era {
-    /// With a handshake, as most servers have it.
+    /// With a handshake, as for most servers.
     Handshake,
-    /// With a question what the server speaks, as from 2026-07-28 on.
+    /// With a discovery request, as from 2026-07-28 on.
     Discovery,
 }
 
 impl Era {
-    /// The other one.
+    /// Returns the other generation.
     pub(super) fn other(self) -> Self {
         match self {
             Self::Handshake => Self::Discovery,
@@ -77,15 +77,15 @@ impl Era {
     }
 }
 
-/// Why a conversation did not begin.
+/// The reason why a connection did not start.
 pub(super) enum Unbegun {
-    /// The server does not know how: perhaps it is of another era.
+    /// The server rejected the start: it may be of the other generation.
     Refused(ToolError),
     Failed(ToolError),
 }
 
 impl Link {
-    /// Begins to speak with a server.
+    /// Connects to a server.
     pub(super) async fn begin<T>(
         transport: T,
         era: Era,
@@ -111,7 +111,7 @@ impl Link {
             {
                 return Unbegun::Failed(denied.clone());
             }
-            // Some answer what they do not know with a result that is none, and some with nothing at all.
+            // Some servers respond to an unknown request with an invalid result, and some with nothing at all.
             let refused = match &error {
                 ClientInitializeError::JsonRpcError(_)
                 | ClientInitializeError::ExpectedInitResult(_) => true,
@@ -119,12 +119,12 @@ impl Link {
                 _ => false,
             };
             let words = match &error {
-                // What stands round it is how rmcp is built.
+                // The text around it describes rmcp's internals.
                 ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
                 other => begun::words(other, era),
             };
             let words = end.words(&words, WORDS_MOST);
-            let error = end.error(&format!("did not begin as the protocol has it: {words}"));
+            let error = end.error(&format!("did not start the protocol correctly: {words}"));
             match refused {
                 true => Unbegun::Refused(error),
                 false => Unbegun::Failed(error),
@@ -141,7 +141,7 @@ impl Link {
             following: tokio::sync::Mutex::default(),
             _held: held,
         };
-        // It ends when it is told to, and not when nobody looks at it.
+        // The service must end by cancellation only, and not when its handle is dropped.
         tokio::spawn(running.waiting());
         let can = link.abilities();
         let lists = [
@@ -164,7 +164,7 @@ impl Link {
         }
     }
 
-    /// Has the server say when a resource is another, or say so no more.
+    /// Subscribes to updates of a resource, or unsubscribes.
     pub(super) async fn watch(
         &self,
         uri: &str,
@@ -187,18 +187,18 @@ impl Link {
         }
     }
 
-    /// Whether nothing more can be asked.
+    /// Returns true if no more requests can be sent.
     pub(super) fn is_closed(&self) -> bool {
         self.peer.is_transport_closed()
     }
 
-    /// Whether its tools may be others than when it was asked last.
+    /// Returns true if the tools may have changed since they were last listed.
     pub(super) fn take_stale(&self) -> bool {
-        // Each has to be asked, whatever the other says.
+        // No short-circuit: both flags have to be cleared.
         self.ears.take_stale() | self.end.flood.swap(false, Ordering::AcqRel)
     }
 
-    /// The server's own name and version.
+    /// Returns the server's name and version.
     pub(super) fn server(&self) -> (String, String) {
         let info = self.peer.peer_info();
         let info = info.as_ref().and_then(|info| info.server_info.as_ref());
@@ -207,7 +207,8 @@ impl Link {
             .unwrap_or_default()
     }
 
-    /// What it has of a kind, as it writes it but for secrets, as far as there is `room` for it; whether there is more.
+    /// Returns the server's list of a kind, unchanged except for masked secrets, as far as there is `room` for it; the
+    /// flag is true if there is more.
     pub(super) async fn list(
         &self,
         kind: Kind,
@@ -220,12 +221,12 @@ impl Link {
             let mut params = PaginatedRequestParams::default();
             params.cursor = cursor.take();
             let result = self.ask(kind.request(params), patience).await?;
-            // One tool that is none makes the whole list another thing to rmcp, and not to us.
+            // rmcp rejects the whole list for one invalid tool; parsing the JSON does not.
             let mut page = serde_json::to_value(&result).unwrap_or_default();
             drop(result);
             let key = kind.key();
             let Value::Array(items) = page[key].take() else {
-                let message = format!("the server does not say what its {key} are");
+                let message = format!("the server's response has no list of {key}");
                 return Err(ToolError::new(Code::ExecutionError, message));
             };
             for mut item in items {
@@ -245,8 +246,8 @@ impl Link {
         Ok((all, cursor.is_some()))
     }
 
-    /// Asks for the result of a call. What the server wants to know meanwhile goes over the desk. Dropping the future
-    /// tells the server that nobody waits any more.
+    /// Sends a call and waits for the result. Requests of the server go to the broker. Dropping the future cancels the
+    /// call at the server.
     pub(super) async fn call(
         &self,
         wanted: &Wanted,
@@ -266,7 +267,7 @@ impl Link {
             };
         }
         let server = &self.end.server;
-        let message = format!("the server `{server}` asks on and on, and does not answer");
+        let message = format!("the server `{server}` keeps sending requests instead of a result");
         Err(ToolError::new(Code::LimitExceeded, message))
     }
 
@@ -281,7 +282,7 @@ impl Link {
             None => PeerRequestOptions::no_options(),
         };
         if self.era == Era::Discovery {
-            // Each request says what there is for it: this client may have less than another.
+            // Each request declares the capabilities for itself, because clients differ.
             let mut meta = RequestMetaObject::new();
             meta.set_client_capabilities(desk.declared());
             options.meta = Some(meta);
@@ -296,12 +297,12 @@ impl Link {
             token: asked.progress_token.clone(),
         };
         let answer = asked.await_response().await;
-        // It was answered, or rmcp has told the server already.
+        // The call was answered, or rmcp has cancelled it already.
         waiting.id = None;
         answer.map_err(|error| self.fault(error))
     }
 
-    /// Asks for something that is no call.
+    /// Sends a request that is not a tool call.
     pub(super) async fn ask(
         &self,
         request: ClientRequest,
@@ -314,7 +315,7 @@ impl Link {
         answer.map_err(|error| self.fault(error))
     }
 
-    /// What the server says that it can.
+    /// Returns the capabilities that the server declared.
     pub(super) fn abilities(&self) -> ServerCapabilities {
         let info = self.peer.peer_info();
         info.as_ref()
@@ -332,13 +333,13 @@ impl Link {
             ServiceError::McpError(error) => {
                 let words = self.end.words(&error.message, WORDS_MOST);
                 let code = error.code.0;
-                let message = format!("the server `{server}` refused: {words} ({code})");
+                let message = format!("the server `{server}` returned an error: {words} ({code})");
                 let kind = match error.code {
                     ErrorCode::RESOURCE_NOT_FOUND => Code::NotFound,
                     _ => Code::ExecutionError,
                 };
                 let mut details = json!({ "protocolCode": code });
-                // What of the client a server cannot do without is for the client to read.
+                // A required client capability is reported to the client in structured form.
                 if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
                     && let Some(mut data) = error.data
                 {
@@ -359,7 +360,7 @@ impl Link {
             ServiceError::TransportClosed => self.ended(),
             other => {
                 let words = self.end.words(&other.to_string(), WORDS_MOST);
-                let message = format!("the server `{server}` broke the protocol: {words}");
+                let message = format!("the server `{server}` violated the protocol: {words}");
                 ToolError::new(Code::ExecutionError, message)
             }
         }
@@ -376,7 +377,7 @@ impl Drop for Link {
     }
 }
 
-/// A call that is waited for.
+/// A call that is being waited for. Dropping it cancels the call.
 struct Waiting<'a> {
     link: &'a Link,
     id: Option<RequestId>,
@@ -387,13 +388,13 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.link.ears.forget(&self.token);
         let Some(id) = self.id.take() else { return };
-        let why = "nobody waits for the answer any more".to_owned();
+        let why = "the call was cancelled".to_owned();
         let params = CancelledNotificationParam::new(Some(id), Some(why));
         let note = CancelledNotification::new(params);
         let peer = self.link.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                // A server that is gone needs not be told.
+                // An error means that the server is gone.
                 let _ = peer.send_notification(note.into()).await;
             });
         }

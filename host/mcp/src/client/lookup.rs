@@ -1,4 +1,4 @@
-//! Which server has what: from the names that clients of mimir know to the server and its own.
+//! Maps names that mimir's clients know to a server and its own name for the entry.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use super::readers::{COMPLETE, Reads, WATCH};
 use super::server::Server;
 use super::servers::Servers;
 
-/// Something that one server has: how it is read, and what the server calls it.
+/// An entry of a server: the tool that reads it, and the server's name for it.
 pub(crate) struct Place {
     server: Arc<Server>,
     /// The tool that reads it.
     pub(crate) tool: String,
-    /// What the server calls it.
+    /// The server's name for it.
     theirs: String,
 }
 
 impl Servers {
-    /// Whether any server is to be seen beyond its tools.
+    /// Returns true if the resources or prompts of any server are visible.
     pub(crate) fn shares(&self) -> bool {
         let all = self.sorted();
         all.iter()
             .any(|server| server.spec.resources || server.spec.prompts)
     }
 
-    /// What servers have beside tools, as far as it is known. `shows` gives the entries that a person has seen of a
-    /// server, where the tool that reads them is shown.
+    /// Returns the known resources and prompts of all servers. `shows` returns the entries of a server that a person
+    /// has seen, if the tool that reads them is visible.
     pub(crate) fn library(&self, shows: impl Fn(&str) -> Option<HashSet<String>>) -> Library {
         let mut library = Library::default();
         for server in self.sorted() {
@@ -43,7 +43,7 @@ impl Servers {
         library
     }
 
-    /// The tools that read what servers have: no model is shown them.
+    /// Returns the reader tools, which models do not see.
     pub(crate) fn readers(&self) -> Vec<String> {
         let all = self.sorted();
         let names = all.iter().flat_map(|server| {
@@ -52,7 +52,7 @@ impl Servers {
         names.collect()
     }
 
-    /// The resource of this URI. `uri` may be that of a template.
+    /// Finds the resource with this URI. `uri` may be that of a template.
     pub(crate) fn resource(&self, uri: &str) -> Option<Place> {
         let mut bare = Vec::new();
         for server in self.sorted() {
@@ -71,7 +71,7 @@ impl Servers {
         }
         let has = |(_, described): &(_, Arc<_>)| library::has(described, uri);
         let at = match bare.len() {
-            // It may have more than it lists.
+            // Servers may have more resources than they list.
             1 => 0,
             _ => bare.iter().position(has)?,
         };
@@ -79,7 +79,7 @@ impl Servers {
         Some(Place::of(server, Reads::Resources, uri))
     }
 
-    /// The prompt of this name.
+    /// Finds the prompt with this name.
     pub(crate) fn prompt(&self, name: &str) -> Option<Place> {
         self.sorted().into_iter().find_map(|server| {
             let theirs = name.strip_prefix(server.spec.prefix.as_str())?;
@@ -89,12 +89,12 @@ impl Servers {
         })
     }
 
-    /// News of resources, as clients know them.
+    /// Subscribes to resource updates.
     pub(crate) fn news(&self) -> broadcast::Receiver<Updated> {
         self.updates().subscribe()
     }
 
-    /// What clients call a resource of a server.
+    /// Returns the client's URI for a server's resource.
     pub(crate) fn uri_of(&self, updated: &Updated) -> Option<String> {
         let server = self.get(&updated.server)?;
         Some(library::uri_here(&server.spec, &updated.uri))
@@ -110,12 +110,12 @@ impl Place {
         }
     }
 
-    /// The arguments of the call that reads this resource.
+    /// Returns the arguments of the call that reads this resource.
     pub(crate) fn reading(&self) -> Value {
         json!({ "uri": self.theirs })
     }
 
-    /// The arguments of the call that gets this prompt.
+    /// Returns the arguments of the call that gets this prompt.
     pub(crate) fn getting(&self, arguments: Option<Value>) -> Value {
         match arguments {
             Some(arguments) => json!({"name": self.theirs, "arguments": arguments}),
@@ -123,35 +123,35 @@ impl Place {
         }
     }
 
-    /// What clients call the URI that this server writes in an answer.
+    /// Returns the client's URI for one in the server's answer.
     pub(crate) fn uri_here(&self, theirs: &str) -> String {
         library::uri_here(&self.server.spec, theirs)
     }
 
-    /// Whether its server says when it is another.
+    /// Returns true if the server supports update notifications.
     pub(crate) fn is_watchable(&self) -> bool {
         self.server
             .known()
             .is_some_and(|described| described.can.subscribe)
     }
 
-    /// The arguments of the call that has the server say when it changes.
+    /// Returns the arguments of the call that subscribes to updates.
     pub(crate) fn watching(&self) -> Value {
         json!({ "uri": self.theirs, WATCH: true })
     }
 
-    /// Has the server say no more when it changes. It was told the URI by the call that began to watch.
+    /// Unsubscribes from updates, without a tool call: the server has known the URI since the subscription.
     pub(crate) async fn unwatch(&self) -> Result<(), ToolError> {
         self.server.watch(&self.theirs, false).await
     }
 
-    /// Returns true if the server has proposals for arguments.
+    /// Returns true if the server completes arguments.
     pub(crate) fn completes(&self) -> bool {
         let known = self.server.known();
         known.is_some_and(|described| described.can.complete)
     }
 
-    /// The arguments of the call that asks for proposals for one argument. `context` has the values of others.
+    /// Returns the arguments of the call that completes one argument. `context` has the values of others.
     pub(crate) fn completing(
         &self,
         reference: &Reference,

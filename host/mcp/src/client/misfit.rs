@@ -1,4 +1,4 @@
-//! What is wrong about a request of a server whose params are not those of its method.
+//! Explains why the params of a server's request do not match its method.
 
 #![expect(
     deprecated,
@@ -13,19 +13,19 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Characters of what is said of a value, which is the server's own.
+/// Maximum length of a quoted value, which comes from the server.
 const WORDS_MOST: usize = 200;
 
-/// The answer to such a request.
+/// Returns the error response to such a request.
 pub(super) fn misfit(want: Want, params: Option<Value>) -> ErrorData {
     let params = params.unwrap_or_default();
     let why = match want {
         Want::Form => field(&params).or_else(|| why::<ElicitRequestParams>(params)),
         Want::Model => why::<CreateMessageRequestParams>(params),
-        Want::Roots => Some("they are no JSON object".to_owned()),
+        Want::Roots => Some("they are not a JSON object".to_owned()),
     };
     let mut words = format!(
-        "the params of `{}` are not as the protocol has them",
+        "the params of `{}` do not match the protocol",
         want.method()
     );
     if let Some(why) = why {
@@ -35,7 +35,7 @@ pub(super) fn misfit(want: Want, params: Option<Value>) -> ErrorData {
     ErrorData::invalid_params(words, None)
 }
 
-/// The field of a form that is none, and why.
+/// Returns the invalid field of a form, and the reason.
 fn field(params: &Value) -> Option<String> {
     let fields = params["requestedSchema"]["properties"].as_object()?;
     let is_none = |schema: &Value| {
@@ -44,7 +44,7 @@ fn field(params: &Value) -> Option<String> {
     let (name, _) = fields.iter().find(|(_, schema)| is_none(schema))?;
     let name = prefix(name, 64);
     Some(format!(
-        "the field `{name}` is none of a form: a form is flat, of texts, numbers, booleans and choices"
+        "the field `{name}` is not valid in a form: expected a string, number, boolean or choice, without nesting"
     ))
 }
 

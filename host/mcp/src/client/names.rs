@@ -1,17 +1,17 @@
-//! What tools of a server are called here: names that every model provider takes, no two of them the same.
+//! Names for the tools of servers: valid for every model provider, and unique.
 
 use std::collections::HashMap;
 
 use mimir_core::ToolName;
 use sha2::{Digest as _, Sha256};
 
-/// The longest name of a tool.
+/// Maximum length of a tool name.
 const MOST: usize = 64;
 
-/// Digits of a hash that keep names apart: one in four billion are the same.
+/// Number of hash digits that make names unique: the chance of a collision is one in four billion.
 const DIGITS: usize = 8;
 
-/// A name of theirs in the letters of ours: `getFile` and `get-file` are `get_file`.
+/// Converts a server's name to snake case: `getFile` and `get-file` become `get_file`.
 pub(super) fn word(theirs: &str) -> String {
     let mut ours = String::with_capacity(theirs.len());
     let mut small = false;
@@ -28,8 +28,8 @@ pub(super) fn word(theirs: &str) -> String {
     ours
 }
 
-/// A name for each of theirs, in their order. Which one a tool gets depends on no other that was there before: a new
-/// one never takes the name of an old one that had it to itself by its own spelling.
+/// Returns a name for each of the server's names, in order. The name of a tool does not depend on tools that were
+/// added later: a new tool never takes the name of an old one that had that spelling to itself.
 pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
     let plain: Vec<String> = theirs
         .iter()
@@ -50,7 +50,7 @@ pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
         }
     });
     let fitted: Vec<String> = each.collect();
-    // A name may be spelled as another was marked.
+    // A name may be spelled like another with a hash appended.
     let mut count: HashMap<&str, usize> = HashMap::new();
     for name in &fitted {
         *count.entry(name).or_default() += 1;
@@ -65,13 +65,13 @@ pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
     each.collect()
 }
 
-/// Whether a tool of a server with this prefix may be called so.
+/// Returns true if a tool of a server with this prefix may have this name.
 pub(super) fn may_be(prefix: &str, name: &str) -> bool {
-    // The whole of a long prefix does not stand in the names.
+    // Names contain a long prefix only up to the length limit.
     name.starts_with(mimir_core::text::prefix_bytes(prefix, MOST - DIGITS - 1))
 }
 
-/// A name that is cut to its limit and told apart by what it was.
+/// Returns a name truncated to the limit, with a hash of the original name.
 fn marked(plain: &str, theirs: &str) -> String {
     let hash = format!("{:x}", Sha256::digest(theirs));
     let cut = mimir_core::text::prefix_bytes(plain, MOST - DIGITS - 1);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_our_letters_and_never_the_same() {
+    fn names_are_valid_and_unique() {
         assert_eq!(
             names("mcp_fs_", &["readFile", "list-dir", "HTTP", "ä.b"]),
             [
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_whose_it_may_be() {
+    fn names_match_the_prefix_of_their_server() {
         for prefix in ["mcp_fs_", "", &"x".repeat(60)] {
             for name in names(prefix, &["go", &"y".repeat(70)]) {
                 assert!(may_be(prefix, &name), "{prefix} {name}");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_spelled_as_another_was_marked_is_not_that_one() {
+    fn names_do_not_collide_with_hashed_names() {
         let marked = &names("", &["a_b", "a-b"])[1];
         let fitted = fit("", &["a_b", "a-b", marked]);
         assert_eq!(fitted[1], None);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tool_is_called_as_one_of_ours_is() {
+    fn names_avoid_discovery_tools() {
         for (prefix, theirs) in [
             ("mimir_", "call_tool"),
             ("", "mimir_call_tool"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_takes_no_name() {
+    fn names_of_new_tools_replace_no_old_ones() {
         let before = names("", &["get-file"]);
         assert_eq!(before, ["get_file"]);
         let after = names("", &["get_file", "get-file"]);

@@ -1,4 +1,4 @@
-//! News of a server that speaks without a handshake: it says what is new only on a subscription.
+//! Subscriptions at servers without a handshake, which send notifications only for a subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use super::ears::Ears;
 
-/// How long a server may take to say that it has heard of a subscription.
+/// Time limit for a server to acknowledge a subscription.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a subscription is for.
+/// The topic of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum About {
     /// All lists.
@@ -35,11 +35,11 @@ impl About {
     }
 }
 
-/// Hears news until the server has no more.
+/// Receives notifications until the server ends the subscription.
 pub(super) async fn hear(peer: Peer<RoleClient>, about: About, ears: Arc<Ears>) {
     let begun = timeout(PATIENCE, peer.listen(about.filter())).await;
     let Ok(Ok(mut subscription)) = begun else {
-        tracing::info!("a server without a handshake says nothing of what is new");
+        tracing::info!("a server without a handshake does not accept subscriptions");
         return;
     };
     loop {

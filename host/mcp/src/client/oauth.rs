@@ -1,13 +1,13 @@
-//! A login at a server that is reached over HTTP: the protocol's authorization, as of 2025-11-25 and 2026-07-28.
+//! Logins at servers over HTTP: the protocol's authorization, as of 2025-11-25 and 2026-07-28.
 //!
-//! A person logs in ([`Plan`], [`Pending`]); calls carry what came of it ([`bearer::Bearer`]). Between the two lies what
-//! is [kept]: a token, and for which server, resource and authorization server it is. It goes to that server and to
-//! nobody else, and what renews it goes to that authorization server.
+//! A person logs in ([`Plan`], [`Pending`]); calls use the result ([`bearer::Bearer`]). In between, the login is
+//! stored ([kept]): a token, with its server, resource and authorization server. The token is sent to that server only,
+//! and its refresh token to that authorization server only.
 //!
-//! What servers say here is a stranger's word: it names places that are judged before they are asked, in answers of
-//! bounded length, by clients that reach one origin each.
+//! Responses of servers are untrusted here: URLs in them are checked before use, responses are limited in size, and
+//! each client reaches one origin only.
 //!
-//! Never here: a browser, a terminal, a socket, a way for a model to begin a login, and where secrets are.
+//! Out of scope: browsers, terminals, sockets, logins started by a model, and the storage of secrets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -36,10 +36,10 @@ pub use registration::Known;
 pub(super) use kept::key;
 pub(super) use login::{forget, login, plan};
 
-/// Characters of a stranger's words in a message of ours.
+/// Maximum length of untrusted text in a message, in characters.
 const WORDS_MOST: usize = 300;
 
-/// Words of theirs as they can be shown, without these values.
+/// Returns untrusted text for display, with these values masked.
 fn words(theirs: &str, hidden: &[&str]) -> String {
     let mut words = visible(prefix(theirs, 4 * WORDS_MOST));
     let hidden = hidden.iter().filter(|value| !value.is_empty());
@@ -48,17 +48,17 @@ fn words(theirs: &str, hidden: &[&str]) -> String {
     prefix(&words, WORDS_MOST).to_owned()
 }
 
-/// A login that does not come about.
+/// Returns the error for a failed login.
 fn refused(message: impl Into<String>) -> ToolError {
     ToolError::new(Code::PermissionDenied, message)
 }
 
-/// The way to a login.
+/// Returns the command that starts a login.
 fn way_in(server: &str) -> String {
     format!("`mimir mcp login {}`", visible(server))
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 fn seconds() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs())

@@ -1,21 +1,21 @@
-//! How much is taken of what nobody asked for.
+//! Rate limits for unsolicited messages.
 //!
-//! Never here: what it is.
+//! Out of scope: the content of the messages.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Notifications of a second that are heard; the rest is dropped.
+/// Maximum number of notifications per second; the rest is dropped.
 const NOTIFICATIONS_MOST: u32 = 1_000;
 
-/// Log lines of a minute that are kept: who wants more reads the server's own log.
+/// Maximum number of log lines per minute: the server's own log has the rest.
 const LOG_MOST: u32 = 1_000;
 
-/// Requests of a second that a server may have of its client. An honest one asks for something now and then.
+/// Maximum number of requests of a server per second. A well-behaved server makes few.
 const REQUESTS_MOST: u32 = 1_000;
 
-/// So many of something in so much time.
+/// Allows a number of messages per interval.
 pub(super) struct Pace {
     most: u32,
     time: Duration,
@@ -45,7 +45,7 @@ impl Pace {
         }
     }
 
-    /// Whether one more is taken now.
+    /// Returns true if one more message is accepted now.
     pub(super) fn takes(&mut self) -> bool {
         if self.since.elapsed() > self.time {
             (self.since, self.taken) = (Instant::now(), 0);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn as_many_are_taken_as_fit_and_then_again() {
+    async fn rate_limit_refills_after_the_interval() {
         let mut pace = Pace::new(1_000, Duration::from_millis(200));
         let taken = (0..1_500).filter(|_| pace.takes()).count();
         assert_eq!(taken, 1_000);

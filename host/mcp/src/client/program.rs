@@ -1,4 +1,5 @@
-//! A server that is a program: started in the sandbox, heard on its stderr, and ended with all that it started.
+//! A server that is a program: started in the sandbox, with its stderr read, and stopped with all of its child
+//! processes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -21,31 +22,31 @@ use super::runner;
 use super::server::Deps;
 use super::spec::filled;
 
-/// How long a server may take to end when its input has ended, and again when it is asked to.
+/// Time limit for a server to exit after its input has been closed, and again after it was asked to terminate.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The same while this process waits for it to be able to end, and how long it waits for all.
+/// The shorter limit while this process shuts down, and the limit for all servers together.
 const LAST: Duration = Duration::from_millis(500);
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// Programs that run, or are being ended.
+/// Number of programs that run or are being stopped.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process is about to end.
+/// True while this process shuts down.
 static LEAVING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
-/// Lines of stderr that are heard, and characters of each: the rest is read and dropped, so that the server is not stopped
-/// by a pipe that is full.
+/// Maximum number of stderr lines, and characters of each. The rest is read and dropped, so that a full pipe does not
+/// block the server.
 const LINES_MOST: usize = 1_000;
 const LINE_MOST: usize = 4_096;
 
-/// Bytes of a line that are looked at: a secret that begins in what is shown may end behind it.
+/// Bytes of a line that are scanned: a secret that begins in the visible part may end after it.
 const LINE_READ: usize = LINE_MOST + REACH;
 
-/// How long a server that has not begun is heard to its end.
+/// Time for which the stderr of a server that did not start is still read.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// Starts a server and begins to speak with it.
+/// Starts a server and connects to it.
 pub(super) async fn begin(
     launch: &Launch,
     era: Era,
@@ -78,7 +79,7 @@ pub(super) async fn begin(
     let begun = Link::begin(lines, era, ears, Arc::clone(&end), Box::new(held)).await;
     match begun {
         Err(Unbegun::Failed(mut error)) => {
-            // What it has said may be under way still.
+            // Its last output may still be in transit.
             let _ = timeout(LAST_WORDS, hearing).await;
             end.heard(&mut error);
             Err(Unbegun::Failed(hidden::told(
@@ -89,10 +90,10 @@ pub(super) async fn begin(
     }
 }
 
-/// The error for a program that downloads a package each time it starts, where its sandbox has no network.
+/// Returns the error for a program that downloads a package on each start, if its sandbox has no network.
 fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
     let sandbox = &launch.sandbox;
-    // What an image or a mounted folder has need not be downloaded.
+    // A package in an image or a mounted folder need not be downloaded.
     let elsewhere = matches!(
         sandbox.mode,
         Some(SandboxMode::None | SandboxMode::Container)
@@ -103,37 +104,37 @@ fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
     }
     let runner = runner::downloads(&launch.words)?;
     let message = format!(
-        "the server `{server}` cannot be started: `{runner}` downloads its package when it starts, and its sandbox has no network"
+        "the server `{server}` cannot be started: `{runner}` downloads its package on each start, but its sandbox has no network"
     );
     let ways = [
-        format!("`mimir mcp install {server}` downloads the package once, and pins it"),
-        format!("`sandbox: none` in mcp.servers.{server} starts it with all that you may do"),
+        format!("run `mimir mcp install {server}` to download the package once, and to pin it"),
+        format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
     ];
     Some(ToolError::new(Code::Unavailable, message).with_way_out(ways))
 }
 
-/// Waits for the end of the program, or ends it when nobody holds it any more.
+/// Waits for the end of the program, or stops it when its handle is dropped.
 async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<End>) {
     let _alive = Alive::new();
     let ended = tokio::select! {
         ended = hold.wait() => Some(ended),
         dropped = dropped => { drop(dropped); None }
         () = leaving() => {
-            // Its input may be open for as long as we are there.
+            // Its input may stay open for as long as this process runs.
             hold.terminate().await;
             None
         }
     };
     match ended {
         Some(Ok(code)) => {
-            let message = format!("the server ended by itself, with the exit code {code}");
+            let message = format!("the server exited on its own, with exit code {code}");
             end.because(ToolError::new(Code::ExecutionError, message));
             return;
         }
         Some(Err(error)) => return end.because(error),
         None => {}
     }
-    // Its input has ended: a good server ends by itself.
+    // Its input has been closed: a well-behaved server exits.
     if ends(&mut *hold).await {
         return;
     }
@@ -145,7 +146,7 @@ async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<
     ends(&mut *hold).await;
 }
 
-/// Whether it ends within the time that it has for that.
+/// Returns true if the program exits within its time limit.
 async fn ends(hold: &mut dyn Hold) -> bool {
     let patience = async {
         tokio::select! {
@@ -159,7 +160,7 @@ async fn ends(hold: &mut dyn Hold) -> bool {
     }
 }
 
-/// Completes when this process is about to end.
+/// Completes when this process starts to shut down.
 async fn leaving() {
     let mut told = LEAVING.subscribe();
     if told.wait_for(|leaving| *leaving).await.is_err() {
@@ -167,16 +168,16 @@ async fn leaving() {
     }
 }
 
-/// How long it may take until this process hears that it is to end, where all that it belongs to is ended at once.
+/// Time until this process learns of a shutdown in which its whole process group is stopped at once.
 const HEARING: Duration = Duration::from_millis(100);
 
-/// Whether this process is about to end, or finds out in a moment.
+/// Returns true if this process is shutting down, or learns so within [`HEARING`].
 pub(super) async fn leaves() -> bool {
     timeout(HEARING, leaving()).await.is_ok()
 }
 
-/// Ends all programs, for a process that is about to end itself: what a runtime drops while it shuts down is not waited
-/// for, and what such a program had started would stay.
+/// Stops all programs before this process exits: tasks that the runtime drops on shutdown are not awaited, and child
+/// processes of such a program would survive.
 pub async fn leave() {
     LEAVING.send_replace(true);
     let until = Instant::now() + LEAVE;
@@ -185,7 +186,7 @@ pub async fn leave() {
     }
 }
 
-/// A program that is looked after.
+/// Counts a program while it exists.
 struct Alive;
 
 impl Alive {
@@ -201,12 +202,12 @@ impl Drop for Alive {
     }
 }
 
-/// Hears what a server says beside the protocol.
+/// Reads a server's stderr.
 async fn hear(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<End>) {
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
     let mut heard = 0;
-    // A secret may go on in the next line, as keys do.
+    // A secret may continue on the next line, as keys do.
     let mut masked = end.redactor.lines();
     loop {
         let bytes = match reader.fill_buf().await {

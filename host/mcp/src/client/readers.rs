@@ -1,9 +1,9 @@
-//! Reading a server's resources and prompts as tools of mimir: so that each reading is judged, masked, labelled and on
-//! record like any call. Models are not shown them; whoever lists resources or prompts reads through them. Proposals for
-//! arguments and subscriptions are calls of the same tools: they carry words of the client to the server, too.
+//! Readers of a server's resources and prompts, implemented as tools, so that each read is checked, masked, labelled
+//! and recorded like any call. Models do not see them; clients that list resources or prompts read through them.
+//! Completions and subscriptions are calls of the same tools, because they send the client's text to the server, too.
 //!
-//! Texts and data travel as parts of the result, where the limits of results hold for them; the rest, with a number
-//! in place of each of them, is its structure.
+//! Text and binary data are transferred as parts of the result, subject to the limits of results; the rest, with a
+//! number in place of each part, is the structured content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,7 @@ use super::names;
 use super::spec::ServerSpec;
 use super::wanted::Wanted;
 
-/// What is read.
+/// The kind of entry that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     /// A resource, by its URI.
@@ -29,20 +29,21 @@ pub enum Reads {
     Prompts,
 }
 
-/// The key that names the argument for which proposals are wanted, in place of what is read.
+/// Key of the argument to be completed. If present, the entry is not read.
 pub(super) const COMPLETE: &str = "complete";
 
-/// The key that asks the server to say when a resource changes, in place of what it says.
+/// Key for subscriptions: asks the server for updates of a resource instead of its content.
 pub(super) const WATCH: &str = "watch";
 
-/// Characters of a proposal for an argument.
+/// Maximum length of a completion value in characters.
 const PROPOSAL_MOST: usize = 256;
 
-/// The key of a part's number, in place of what it is.
+/// Key of a part's number, which replaces the part.
 const PART: &str = "mimirPart";
 
 impl Reads {
-    /// What the tool is called whatever the prefix is: two servers without one have each their own.
+    /// Returns the name of the tool, which depends on the server's name rather than its prefix: two servers without a
+    /// prefix have separate tools.
     pub(super) fn name(self, spec: &ServerSpec) -> String {
         let word = names::word(&spec.name);
         match self {
@@ -51,7 +52,7 @@ impl Reads {
         }
     }
 
-    /// The tool of this server; none if no name can be made of it.
+    /// Returns the tool's definition for this server; none if its name is not valid.
     pub(super) fn definition(self, spec: &ServerSpec) -> Option<Definition> {
         let name = self.name(spec);
         let fitted = names::fit("", &[&name]).into_iter().next().flatten()?;
@@ -81,19 +82,19 @@ impl Reads {
             approval: Decision::Ask,
             risk: Risk::Medium,
             hints: Hints {
-                // A server does what it likes when it is read.
+                // A read can have any effect at the server.
                 read_only: false,
                 destructive: false,
                 idempotent: false,
                 open_world: true,
             },
             needs: Needs::default(),
-            // Like the tools of the server: what the settings say of all tools stands.
+            // Like the tools of the server: the general settings apply.
             silent: true,
         })
     }
 
-    /// What a call of the tool asks the server for.
+    /// Converts the arguments of a call to an operation at the server.
     pub(super) fn wanted(self, arguments: &Value) -> Wanted {
         let word = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
         if arguments[COMPLETE].is_string() {
@@ -116,7 +117,7 @@ impl Reads {
     }
 }
 
-/// The proposals that are wanted for one argument, with what the others are.
+/// Returns the completion request for one argument, given the values of the others.
 fn completion(of: Reference, name: String, arguments: &Value) -> Wanted {
     let mut context = CompletionContext::new();
     let mut value = String::new();
@@ -136,7 +137,7 @@ fn completion(of: Reference, name: String, arguments: &Value) -> Wanted {
     }
 }
 
-/// The result of a subscription, which reads nothing.
+/// Returns the result of a subscription, which has no content.
 pub(super) fn watched() -> Raw {
     Raw::from(Ok(Output {
         content: Vec::new(),
@@ -145,7 +146,7 @@ pub(super) fn watched() -> Raw {
     }))
 }
 
-/// What was read, as a result.
+/// Converts an answer to a result.
 pub(super) fn raw(mut result: ServerResult, limits: &Limits) -> Raw {
     let fault = |code, message: &str| Raw::failed(ToolError::new(code, message));
     match &mut result {
@@ -156,26 +157,26 @@ pub(super) fn raw(mut result: ServerResult, limits: &Limits) -> Raw {
                 let values = values.take(CompletionInfo::MAX_VALUES);
                 let short =
                     |value: String| mimir_core::text::prefix(&value, PROPOSAL_MOST).to_owned();
-                // A proposal is too short for marks: one that addresses a model, or hides something, is none.
+                // A value is too short to be marked, so one that addresses a model, or hides something, is dropped.
                 values.map(short).filter(|value| is_plain(value)).collect()
             }
         }
         _ => {
-            let message = "the server's answer is not what was asked for";
+            let message = "the server's answer does not match the request";
             return fault(Code::ExecutionError, message);
         }
     }
     let mut value = serde_json::to_value(result).unwrap_or_default();
     let mut parts = Vec::new();
     if lift(&mut value, &mut parts).is_err() {
-        let message = "the server's answer has data that is no base64";
+        let message = "the server's answer contains data that is not valid base64";
         return fault(Code::ExecutionError, message);
     }
     let bytes: usize = parts.iter().map(Content::len).sum();
     let most = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
     if bytes.saturating_add(value.to_string().len()) > most {
         let most = mimir_core::text::bytes(limits.output_bytes);
-        let message = format!("what the server sends is longer than {most} (limits.outputBytes)");
+        let message = format!("the server's answer is larger than {most} (limits.outputBytes)");
         return fault(Code::LimitExceeded, &message);
     }
     Raw::from(Ok(Output {
@@ -185,7 +186,7 @@ pub(super) fn raw(mut result: ServerResult, limits: &Limits) -> Raw {
     }))
 }
 
-/// Takes texts and data out of a value.
+/// Moves text and data out of a value into parts.
 fn lift(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base64::DecodeError> {
     match value {
         Value::Array(items) => items.iter_mut().try_for_each(|item| lift(item, parts)),
@@ -224,7 +225,7 @@ fn lift(value: &mut Value, parts: &mut Vec<Content>) -> Result<(), base64::Decod
     }
 }
 
-/// What was read as the protocol has it, with the parts back in their places. None if a limit has cut one off.
+/// Restores the answer in the protocol's form, with its parts. None if a limit has removed one.
 pub(crate) fn whole(output: &Output) -> Option<Value> {
     let mut value = output.structured.clone()?;
     lower(&mut value, &output.content)?;
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_apart_is_put_together_again() {
+    fn readers_restore_the_answer_from_its_parts() {
         let theirs = json!({"messages": [
             {"role": "user", "content": {"type": "text", "text": "words"}},
             {"role": "user", "content": {"type": "image", "data": "AAEC", "mimeType": "image/png"}},

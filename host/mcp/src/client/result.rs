@@ -1,4 +1,4 @@
-//! A server's answer as a result of ours.
+//! Converts a server's answer to a tool result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,19 +8,19 @@ use mimir_core::outcome::{Output, json_len};
 use mimir_core::{Code, Content, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
-/// What a call that was answered comes to, within its limits.
+/// Returns the result of an answered call, within its limits.
 pub(super) fn raw(result: ServerResult, limits: &Limits) -> Raw {
     let fault = |message: &str| Raw::failed(ToolError::new(Code::ExecutionError, message));
     match result {
         ServerResult::CallToolResult(result) => of_tool(result, limits),
         ServerResult::CreateTaskResult(_) => {
-            fault("the server made a task of the call that nobody asked for")
+            fault("the server turned the call into a task, which was not requested")
         }
-        // A result without content and structure.
+        // A result without text and structured content.
         ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => {
             of_tool(CallToolResult::success(Vec::new()), limits)
         }
-        _ => fault("the server's answer is no result of a tool"),
+        _ => fault("the server's answer is not a tool result"),
     }
 }
 
@@ -30,11 +30,11 @@ fn of_tool(result: CallToolResult, limits: &Limits) -> Raw {
     let mut truncated = false;
     let mut content = Vec::new();
     if let Some(structured) = &result.structured_content {
-        // It can't be cut here: what is left may be no longer what the tool promised.
+        // Structured content is not truncated: the rest might not match the tool's schema.
         let Some(left) = room.checked_sub(json_len(structured)) else {
             let most = mimir_core::text::bytes(limits.output_bytes);
             let message = format!(
-                "the server's structured result is larger than {most} (limits.outputBytes); ask for less at a time"
+                "the server's structured result is larger than {most} (limits.outputBytes): ask for less at a time"
             );
             return Raw::failed(ToolError::new(Code::LimitExceeded, message));
         };
@@ -47,7 +47,7 @@ fn of_tool(result: CallToolResult, limits: &Limits) -> Raw {
         };
         if part.len() > room {
             truncated = true;
-            // Half a picture is none; half a text is.
+            // Truncated text is still useful, a truncated image is not.
             if let Content::Text { text } = part {
                 let text = mimir_core::text::prefix_bytes(&text, room);
                 content.push(Content::text(text));
@@ -78,7 +78,7 @@ fn words(content: &[Content]) -> String {
     });
     let texts: Vec<&str> = texts.collect();
     match texts.is_empty() {
-        true => "the server's tool failed and does not say why".to_owned(),
+        true => "the server's tool failed without a reason".to_owned(),
         false => texts.join("\n"),
     }
 }
@@ -86,7 +86,7 @@ fn words(content: &[Content]) -> String {
 fn part(block: ContentBlock) -> Result<Content, ToolError> {
     let bytes = |data: &str| {
         STANDARD.decode(data.trim()).map_err(|_| {
-            let message = "the server's answer has data that is no base64";
+            let message = "the server's answer contains data that is not valid base64";
             ToolError::new(Code::ExecutionError, message)
         })
     };
@@ -129,11 +129,11 @@ fn part(block: ContentBlock) -> Result<Content, ToolError> {
 }
 
 fn strange() -> ToolError {
-    let message = "the server's answer has a part of a kind that is not known here";
+    let message = "the server's answer has a part of an unknown kind";
     ToolError::new(Code::ExecutionError, message)
 }
 
-/// The name of what an address leads to, without its path.
+/// Returns the last segment of a URI.
 fn last(uri: &str) -> String {
     let name = uri.rsplit(['/', '\\']).find(|part| !part.is_empty());
     let name = name.unwrap_or("resource");
@@ -146,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_structured_result_is_within_the_limit_too() {
+    fn result_structured_content_counts_against_the_limit() {
         let limits = Limits {
             output_bytes: 1_000,
             ..Limits::default()
@@ -161,7 +161,7 @@ mod tests {
         assert!(error.message.contains("limits.outputBytes"), "{error}");
         let fits = answer(100, 100);
         assert!(!fits.truncated && fits.result.is_ok());
-        // Both together are too much: the text is cut.
+        // Both together exceed the limit: the text is truncated.
         let cut = answer(300, 500);
         assert!(cut.truncated);
         assert!(cut.result.unwrap().content[0].len() < 100);

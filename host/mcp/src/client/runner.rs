@@ -1,27 +1,27 @@
-//! Command lines that download a package and start a program of it: `npx -y PACKAGE`, `uvx PACKAGE` and their kin.
+//! Command lines that download a package and run a program of it: `npx -y PACKAGE`, `uvx PACKAGE` and similar ones.
 //!
-//! Never here: the download.
+//! Out of scope: the download.
 
 use mimir_core::config::PackageRegistry;
 
-/// A package that a command line asks for.
+/// A package requested by a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageRequest {
-    /// The registry that it comes from.
+    /// The registry of the package.
     pub registry: PackageRegistry,
-    /// The package, as the registry's installer takes it: `name`, `name@range`, `name==version`.
+    /// The package as the registry's installer accepts it: `name`, `name@range`, `name==version`.
     pub requirement: String,
-    /// Packages that are installed beside it.
+    /// Additional packages to install.
     pub with: Vec<String>,
-    /// The program of the package; `None` is the one that the package is known for.
+    /// The program of the package; `None` for its default.
     pub program: Option<String>,
-    /// The arguments of the program.
+    /// Arguments of the program.
     pub args: Vec<String>,
 }
 
-/// The reason for which a command line that downloads a package is not understood.
+/// The reason why a command line that downloads a package is not supported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{runner}` downloads a package, and {why}")]
+#[error("`{runner}` downloads a package, but {why}")]
 pub struct NotUnderstood {
     runner: String,
     why: String,
@@ -30,11 +30,11 @@ pub struct NotUnderstood {
 /// A kind of runner: its registry, and its options.
 struct Runner {
     registry: PackageRegistry,
-    /// Options without a value that change nothing here.
+    /// Options without a value that do not matter here.
     flags: &'static [&'static str],
-    /// Options that name the package, where the first word is the program.
+    /// Options that name the package, in which case the first word is the program.
     package: &'static [&'static str],
-    /// Options that name a package to be installed beside it.
+    /// Options that name additional packages.
     with: &'static [&'static str],
 }
 
@@ -80,7 +80,7 @@ const PIPX: Runner = Runner {
     with: &[],
 };
 
-/// The package that this command line downloads; `None` where it downloads none.
+/// Returns the package that this command line downloads; `None` if it downloads none.
 pub fn package_request(words: &[String]) -> Result<Option<PackageRequest>, NotUnderstood> {
     let Some((runner, name, rest)) = runner(words) else {
         return Ok(None);
@@ -91,7 +91,7 @@ pub fn package_request(words: &[String]) -> Result<Option<PackageRequest>, NotUn
         .map_err(|why| NotUnderstood { runner: name, why })
 }
 
-/// The name of the program that downloads a package when it starts, if this command line has one.
+/// Returns the name of the program in this command line that downloads a package on start, if there is one.
 pub(super) fn downloads(words: &[String]) -> Option<String> {
     runner(words).map(|(_, name, _)| name)
 }
@@ -147,7 +147,7 @@ impl Runner {
                 (_, true) => &mut with,
                 _ => {
                     return Err(format!(
-                        "its option `{option}` is not one that mimir takes over: leave it out, or start the installed program itself"
+                        "its option `{option}` is not supported: leave it out, or start the installed program directly"
                     ));
                 }
             };
@@ -162,7 +162,7 @@ impl Runner {
             }
         };
         let first = first.ok_or("no package is named")?.clone();
-        // `npm exec PACKAGE -- ARGS` has the separator behind the package, too.
+        // `npm exec PACKAGE -- ARGS` has the separator after the package.
         let mut args: Vec<String> = words.cloned().collect();
         if self.registry == PackageRegistry::Npm && args.first().is_some_and(|word| word == "--") {
             args.remove(0);
@@ -175,7 +175,7 @@ impl Runner {
         for one in std::iter::once(&requirement).chain(&with) {
             if !self.is_of_registry(one) {
                 return Err(format!(
-                    "`{}` is not a package of a registry: only those are pinned. Install it yourself and start its program",
+                    "`{}` is not a package of a registry, and only those can be pinned. Install it yourself and start its program",
                     mimir_core::text::visible(mimir_core::text::prefix(one, 100))
                 ));
             }
@@ -189,12 +189,12 @@ impl Runner {
         })
     }
 
-    /// The requirement and the program of a word such as `pkg@1.2`.
+    /// Returns the requirement and the program of a word such as `pkg@1.2`.
     fn named(&self, word: &str) -> (String, Option<String>) {
         if self.registry == PackageRegistry::Npm {
             return (word.to_owned(), None);
         }
-        // `uvx ruff@0.6` is the program `ruff` of that version of the package.
+        // `uvx ruff@0.6` runs the program `ruff` of that version of the package.
         match word.split_once('@') {
             Some((name, "latest" | "")) => (name.to_owned(), Some(name.to_owned())),
             Some((name, version)) => (format!("{name}=={version}"), Some(name.to_owned())),
@@ -206,7 +206,8 @@ impl Runner {
         }
     }
 
-    /// Returns true if it names a package by its name: no folder, no archive, no repository, no option of an installer.
+    /// Returns true if it names a package of the registry: not a folder, an archive, a repository or an installer
+    /// option.
     fn is_of_registry(&self, requirement: &str) -> bool {
         let name = requirement.strip_prefix('@').unwrap_or(requirement);
         let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! One server through its life: started when it is needed, started again after it fell, stopped when nobody asks.
+//! Lifecycle of a server: started on demand, restarted after a failure, stopped when idle.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,56 +27,56 @@ mod fault;
 mod looking;
 mod watched;
 
-/// What servers need from outside.
+/// External dependencies of the servers.
 #[derive(Clone)]
 pub struct Deps {
     /// Starts programs in the sandbox.
     pub launcher: Arc<dyn Launcher>,
-    /// Has the secrets that servers are given.
+    /// Holds the secrets that are passed to servers.
     pub vault: Arc<dyn Vault>,
-    /// Keeps what servers have said.
+    /// Stores descriptions of servers.
     pub store: Arc<dyn Store>,
-    /// A client that reaches this URL and no other, or why it may not be reached.
+    /// Creates a client that can reach this URL only, or the reason why the URL is not allowed.
     pub client: Arc<Clients>,
-    /// Keeps the logins at servers.
+    /// Stores logins.
     pub logins: Arc<dyn Logins>,
-    /// The workspace: the root that a server is told if it is told one.
+    /// The workspace: the root for servers that may know it.
     pub root: Arc<Path>,
 }
 
-/// Gives the client that reaches a URL.
+/// Creates the HTTP client for a URL.
 pub type Clients = dyn Fn(&str) -> Result<Client, ToolError> + Send + Sync;
 
-/// The longest time between two tries to start a server that fails.
+/// Maximum backoff between two attempts to start a failing server.
 const BACKOFF_MOST: Duration = Duration::from_secs(60);
 
-/// The first of these times; each is twice the one before.
+/// First backoff; each following one is twice as long.
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// A server that ends sooner after its start has failed to start.
+/// A server that exits sooner after its start counts as failed to start.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// A server's tools are asked for at most this often, however often it says that they have changed.
+/// Minimum interval between two listings of a server's tools, however often it reports changes.
 const RELIST: Duration = Duration::from_secs(1);
 
-/// A server that is used.
+/// A server in use.
 pub(super) struct Server {
     pub(super) spec: ServerSpec,
     deps: Deps,
     state: Mutex<State>,
-    /// What it said last, and what each of its tools is by that.
+    /// Its last known description, with an index of its tools.
     said: Lock<Option<Said>>,
-    /// Why it could not be started, or reached, the last time.
+    /// The error of the last start, if it failed.
     fault: Lock<Option<ToolError>>,
-    /// The end of the start that was tried last: it has the last lines of the server's stderr.
+    /// End of the last start attempt, which has the last lines of the server's stderr.
     last_end: Lock<Option<Arc<End>>>,
     calls: AtomicUsize,
     used: Lock<Instant>,
-    /// Counts how often its tools were others than before.
+    /// Counts the changes of its tool list.
     pub(super) changes: Arc<AtomicUsize>,
     news: Arc<Notify>,
     updates: Updates,
-    /// How many watch each of its resources: it is not idle meanwhile.
+    /// Number of watchers of each resource: a watched server does not become idle.
     watched: Lock<HashMap<String, usize>>,
 }
 
@@ -91,7 +91,7 @@ struct State {
     link: Option<(Arc<Link>, Instant)>,
     failures: u32,
     not_before: Option<Instant>,
-    /// That somebody has to log in, as of this version of what is kept.
+    /// Set if a login is required, with the version of the login store at that time.
     wanted: Option<(u64, ToolError)>,
     era: Option<Era>,
 }
@@ -119,17 +119,17 @@ impl Server {
         })
     }
 
-    /// What it needs from outside.
+    /// Returns the external dependencies.
     pub(super) fn deps(&self) -> &Deps {
         &self.deps
     }
 
-    /// The workspace.
+    /// Returns the workspace.
     pub(super) fn root(&self) -> Arc<Path> {
         Arc::clone(&self.deps.root)
     }
 
-    /// The name under which it is kept what it said. The same command line is another program in another workspace.
+    /// Returns the cache key of its description. The same command line is another program in another workspace.
     fn kept_under(&self) -> String {
         match &self.spec.way {
             Way::Program(_) => self.spec.key_in(&self.deps.root),
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// What it said last, now or in an earlier run.
+    /// Returns its last known description, from this run or an earlier one.
     pub(super) fn known(&self) -> Option<Arc<Described>> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none() {
@@ -148,15 +148,15 @@ impl Server {
         said.as_ref().map(|said| Arc::clone(&said.described))
     }
 
-    /// What it says now.
+    /// Returns its current description, starting it if necessary.
     pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
         let link = self.link().await?;
         self.follow(&link).await?;
         self.known()
-            .ok_or_else(|| ToolError::new(Code::Internal, "what a server has said is not there"))
+            .ok_or_else(|| ToolError::new(Code::Internal, "the description of the server is missing"))
     }
 
-    /// The same for those who only look: one that failed a moment ago is left alone.
+    /// Like `describe`, but does not retry a server that failed a moment ago.
     pub(super) async fn look(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
         match self.kept_fault() {
             Some(fault) => Err(fault),
@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    /// Calls a tool, if it is still the one that was approved; reads what is asked for where nothing was.
+    /// Calls a tool, if it is unchanged since its approval; or performs the given operation if there is no tool.
     pub(super) async fn call(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -180,7 +180,7 @@ impl Server {
         link.call(wanted, desk, self.spec.call).await
     }
 
-    /// Whether a tool is what it was when it was approved.
+    /// Checks that a tool is unchanged since its approval.
     fn still_is(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
         let said = self
             .said
@@ -192,16 +192,16 @@ impl Server {
             Some(now) if now == approved => Ok(()),
             Some(_) => {
                 let message = format!(
-                    "the server `{}` says something else of this tool than it did; it cannot be called before a person has seen the difference",
+                    "the server `{}` has changed its description of this tool: it cannot be called until a person has reviewed the difference",
                     self.spec.name
                 );
-                let way_out = "`mimir tools list` shows its tools as they are now; `mimir tools trust NAME` shows the difference";
+                let way_out = "run `mimir tools list` to see its current tools, and `mimir tools trust NAME` to see the difference";
                 Err(ToolError::new(Code::PermissionDenied, message)
                     .with_way_out([way_out.to_owned()]))
             }
             None => {
                 let message = format!(
-                    "the server `{}` does not have this tool any more",
+                    "the server `{}` no longer has this tool",
                     self.spec.name
                 );
                 Err(ToolError::new(Code::Unavailable, message))
@@ -209,7 +209,7 @@ impl Server {
         }
     }
 
-    /// A connection, made if there is none.
+    /// Returns the connection, and connects if there is none.
     async fn link(self: &Arc<Self>) -> Result<Arc<Link>, ToolError> {
         let mut state = self.state.lock().await;
         if let Some((link, since)) = &state.link {
@@ -229,7 +229,7 @@ impl Server {
                     return Err(error.clone());
                 }
                 true => {}
-                // Somebody may have logged in.
+                // A person may have logged in meanwhile.
                 false => state.again(),
             }
         }
@@ -237,7 +237,7 @@ impl Server {
             && let Some(left) = until.checked_duration_since(Instant::now())
         {
             let message = format!(
-                "the server `{}` has failed {}; it is not started again for another {:.1} s",
+                "the server `{}` has failed {}: it will not be restarted for another {:.1} s",
                 self.spec.name,
                 match state.failures {
                     1 => "once".to_owned(),
@@ -266,7 +266,7 @@ impl Server {
             Err(error) => {
                 state.failed();
                 if oauth::is_wanted(&error) {
-                    // As it is now: what was renewed meanwhile is no login.
+                    // The current version, because renewing a token changes it without a login.
                     state.wanted = Some((self.deps.logins.version(), error.clone()));
                 }
                 self.is_ill(&error).await;
@@ -275,10 +275,10 @@ impl Server {
         }
     }
 
-    /// Starts it, or reaches it, and asks for its tools.
+    /// Starts the server, or connects to it, and lists its tools.
     async fn begin(&self, state: &mut State) -> Result<Link, ToolError> {
-        // Over HTTP the newer era is asked for first, as it wants it: that costs an older server one request. A program
-        // of the older era may not survive a request that it does not know.
+        // Over HTTP the newer generation is tried first, as the protocol requires: that costs an older server one
+        // request. A program of the older generation may not survive an unknown request.
         let first = self.spec.era.or(state.era).unwrap_or(match self.spec.way {
             Way::Program(_) => Era::Handshake,
             Way::Web { .. } => Era::Discovery,
@@ -286,21 +286,21 @@ impl Server {
         let link = match self.begin_as(first).await {
             Ok(link) => link,
             Err(Unbegun::Failed(error)) => return Err(error),
-            // The settings say which, and no other is tried.
+            // The settings select a generation, so no other is tried.
             Err(Unbegun::Refused(error)) if self.spec.era.is_some() => {
                 let key = format!("mcp.servers.{}.protocol", self.spec.name);
                 let way_out = format!(
-                    "without `{key}` in the settings, mimir tries both protocol generations"
+                    "remove `{key}` from the settings to let mimir try both protocol generations"
                 );
                 return Err(error.with_way_out([way_out]));
             }
-            // It answered, and does not know how: it may be of the other era.
+            // The server responded, but rejected the start: it may be of the other generation.
             Err(Unbegun::Refused(error)) => match self.begin_as(first.other()).await {
                 Ok(link) => {
                     state.era = Some(first.other());
                     link
                 }
-                // Most servers are of the older one: what they say of it tells more.
+                // Most servers are of the older generation, so that error tells more.
                 Err(Unbegun::Failed(other) | Unbegun::Refused(other)) => {
                     return Err(match first {
                         Era::Handshake => error,
@@ -309,7 +309,7 @@ impl Server {
                 }
             },
         };
-        // What it is now is what counts from here on.
+        // Only changes from here on matter.
         link.take_stale();
         self.look_again(&link).await?;
         self.watch_again(&link).await;
@@ -318,7 +318,7 @@ impl Server {
 
     async fn begin_as(&self, era: Era) -> Result<Link, Unbegun> {
         let vault = &self.deps.vault;
-        // Who cannot be kept from telling secrets is not started.
+        // A server is not started if its output cannot be checked for secrets.
         let redactor = vault.redactor().map_err(|error| {
             Unbegun::Failed(ToolError::new(Code::Unavailable, error.to_string()))
         })?;
@@ -345,8 +345,8 @@ impl Server {
         }
     }
 
-    /// Asks again what its tools are, if it has said that they have changed. Where that is being asked already, the
-    /// answer is waited for: a call is judged by what its tool is now.
+    /// Lists the tools again if the server has reported a change. If that is in progress already, waits for it: a call
+    /// is checked against the current definition of its tool.
     pub(super) async fn follow(&self, link: &Link) -> Result<(), ToolError> {
         let _turn = link.following.lock().await;
         if !link.take_stale() {
@@ -358,7 +358,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whether it runs, or is reached, at the moment.
+    /// Returns true if the server is running or connected.
     pub(super) async fn runs(&self) -> bool {
         let state = self.state.lock().await;
         state
@@ -367,7 +367,7 @@ impl Server {
             .is_some_and(|(link, _)| !link.is_closed())
     }
 
-    /// Stops it, unless it is in the middle of a call.
+    /// Stops it, unless a call is in progress.
     async fn rest(&self) {
         let mut state = self.state.lock().await;
         if self.is_idle() {
@@ -385,7 +385,7 @@ impl Server {
 }
 
 impl State {
-    /// It may be tried again at once.
+    /// Allows an immediate restart.
     fn again(&mut self) {
         (self.failures, self.not_before, self.wanted) = (0, None, None);
     }
@@ -397,7 +397,7 @@ impl State {
     }
 }
 
-/// A question that was not answered yet: if it never is, it has to be asked again.
+/// Marks the tools as stale again if a listing is cancelled.
 struct Asking<'a>(Option<&'a Link>);
 
 impl Drop for Asking<'_> {
@@ -408,7 +408,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// A call that is under way.
+/// Counts a call in progress.
 struct Call<'a>(&'a Server);
 
 impl<'a> Call<'a> {
@@ -425,12 +425,12 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Looks after a connection: asks again when the tools have changed, and ends it when nobody uses it.
+/// Monitors a connection: lists the tools again after changes, and closes it when idle.
 async fn watch(server: Weak<Server>, link: Weak<Link>) {
     let Some(idle) = server.upgrade().map(|server| server.spec.idle) else {
         return;
     };
-    // Often enough that nobody waits twice as long as was set, and not so often that it costs anything.
+    // A quarter of the idle time: precise enough for its purpose, and rare enough to cost nothing.
     let pace = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
     loop {
         let Some(ears) = link.upgrade().map(|link| Arc::clone(&link.ears)) else {
@@ -445,7 +445,7 @@ async fn watch(server: Weak<Server>, link: Weak<Link>) {
         }
         if changed {
             if let Err(error) = server.follow(&there).await {
-                tracing::warn!(server = server.spec.name, %error, "it is not known what its tools are now");
+                tracing::warn!(server = server.spec.name, %error, "cannot list the changed tools of the server");
             }
             drop((server, there));
             sleep(RELIST).await;

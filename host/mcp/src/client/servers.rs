@@ -1,4 +1,4 @@
-//! All servers that the settings describe, and their tools.
+//! All configured MCP servers, and their tools.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,48 +21,49 @@ use super::readers::Reads;
 use super::server::{Deps, Server};
 use super::spec::ServerSpec;
 
-/// The servers. Those that stay as they are go on when the settings change.
+/// The configured servers. Servers with unchanged settings keep running when the settings change.
 pub struct Servers {
     deps: Deps,
     all: Mutex<HashMap<String, Arc<Server>>>,
     changes: Arc<AtomicUsize>,
-    /// Told when one of them counts.
+    /// Notified when the tools of a server have changed.
     news: Arc<Notify>,
     updates: Updates,
 }
 
-/// News of resources that wait for a client that is slow. It loses the oldest.
+/// Capacity of the channel for resource updates. A slow client loses the oldest ones.
 const UPDATES: usize = 256;
 
-/// When servers that failed are tried again by those who only look: seconds are counted of how long they are left alone.
+/// Time after which failed servers are retried for listings: one second more than the retry delay, which counts whole
+/// seconds.
 pub const AGAIN: Duration = Duration::from_secs(ALONE + 1);
 
-/// What was found.
+/// Tools of the servers.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The tools of the servers.
+    /// The tools.
     pub tools: Vec<Tool>,
-    /// What is left out, and why.
+    /// Servers and tools that are left out, with the reason.
     pub quarantined: Vec<Quarantined>,
-    /// Servers of which it is not known what their tools are.
+    /// Number of servers whose tools are unknown.
     pub unseen: usize,
 }
 
-/// What came of trying a server out.
+/// Result of testing a server.
 #[derive(Debug)]
 pub struct Tried {
-    /// The server's own name and version.
+    /// Name and version that the server reports.
     pub server: (String, String),
     /// Its tools.
     pub found: Found,
-    /// Its description of itself, as it sent it.
+    /// Its description, as it sent it.
     pub described: Arc<Described>,
-    /// How long it took until it was ready.
+    /// Time until it was ready.
     pub took: Duration,
 }
 
 impl Servers {
-    /// No server yet.
+    /// Creates an empty set of servers.
     pub fn new(deps: Deps) -> Self {
         Self {
             deps,
@@ -73,8 +74,7 @@ impl Servers {
         }
     }
 
-    /// The servers of these settings from now on. Those that are not among them, or are another now, are stopped when
-    /// their last call has ended.
+    /// Applies the settings. Servers that are removed or changed are stopped after their last call.
     pub fn set(&self, config: &Config) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = HashMap::new();
@@ -96,7 +96,7 @@ impl Servers {
         *all = next;
     }
 
-    /// The beginnings of names that are theirs.
+    /// Returns the name prefixes reserved for the servers' tools.
     pub fn reserved(&self) -> Reserved {
         let all = self.sorted();
         let specs = all.iter().map(|server| &server.spec);
@@ -106,23 +106,23 @@ impl Servers {
         Reserved::new(specs.map(|spec| (spec.location(), spec.prefix.clone()))).with_faults(faults)
     }
 
-    /// Whether there is any.
+    /// Returns true if no servers are configured.
     pub fn is_empty(&self) -> bool {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.is_empty()
     }
 
-    /// Counts how often the tools of a server were others than before.
+    /// Returns the number of changes of tool lists.
     pub fn changes(&self) -> usize {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Completes when the tools of a server are others than before.
+    /// Completes when the tools of a server have changed.
     pub async fn changed(&self) {
         self.news.notified().await;
     }
 
-    /// Their tools, as far as they are known from the last time. Nothing is started.
+    /// Returns the cached tools of all servers. Starts nothing.
     pub fn known(&self) -> Found {
         let mut found = Found::default();
         for server in self.sorted() {
@@ -134,14 +134,14 @@ impl Servers {
         found
     }
 
-    /// Their tools. Servers of which nothing is known are started and asked, all at once.
+    /// Returns the tools of all servers. Starts those without cached tools, all at once.
     pub async fn load(&self) -> Found {
         self.ask(|_| Some(Asks::ToLook)).await;
         self.found(|_| true)
     }
 
-    /// Starts and asks all of which nothing is known, and those that fail `again` after so long, until there is none.
-    /// What is left out is told, the same once.
+    /// Starts all servers without cached tools, and retries failing ones every `again`, until all are known. Reports
+    /// what is left out, each entry once.
     pub async fn load_all(&self, again: Duration, tell: impl Fn(&Quarantined)) {
         let mut told = Vec::new();
         loop {
@@ -157,20 +157,20 @@ impl Servers {
         }
     }
 
-    /// Their tools, for a call of this name: of the servers of which nothing is known those alone are started that may
-    /// have a tool of this name.
+    /// Returns the tools for a call of this name. Of the servers without cached tools, starts only those that may have
+    /// a tool of this name.
     pub async fn load_for(&self, name: &str) -> Found {
         self.seek(name).await;
         self.found(|spec| for_call(spec, name).is_some())
     }
 
-    /// Starts the servers of which nothing is known and that may have a tool of this name, and asks them. Says whether
-    /// there is any.
+    /// Starts the servers without cached tools that may have a tool of this name. Returns false if there are none.
     pub async fn seek(&self, name: &str) -> bool {
         self.ask(|spec| for_call(spec, name)).await
     }
 
-    /// Whether they have a tool of this name, or it is known why the server is not there that may have it.
+    /// Returns true if a server has a tool of this name, or if it is known why the server that may have it is
+    /// unavailable.
     pub(crate) fn knows(&self, name: &str) -> bool {
         let mut all = self.sorted().into_iter();
         all.any(|server| match server.known() {
@@ -186,7 +186,7 @@ impl Servers {
         })
     }
 
-    /// Asks servers of which nothing is known, all at once, and says whether there is any.
+    /// Lists the tools of servers without cached tools, all at once. Returns false if there are none.
     async fn ask(&self, wanted: impl Fn(&ServerSpec) -> Option<Asks>) -> bool {
         let mut asked = Vec::new();
         for server in self.sorted() {
@@ -197,7 +197,7 @@ impl Servers {
                 continue;
             }
             asked.push(tokio::spawn(async move {
-                // Why it is not there is kept with it.
+                // An error is stored with the server.
                 let _ = match asks {
                     Asks::ToCall => server.describe().await,
                     Asks::ToLook => server.look().await,
@@ -207,13 +207,13 @@ impl Servers {
         let any = !asked.is_empty();
         for task in asked {
             if let Err(error) = task.await {
-                tracing::warn!(%error, "a server was not asked to the end");
+                tracing::warn!(%error, "listing the tools of a server was aborted");
             }
         }
         any
     }
 
-    /// What is known now, with why servers are not there that were `asked`.
+    /// Returns the known tools, and the errors of those servers that were `asked`.
     fn found(&self, asked: impl Fn(&ServerSpec) -> bool) -> Found {
         let mut found = Found::default();
         for server in self.sorted() {
@@ -233,7 +233,7 @@ impl Servers {
         found
     }
 
-    /// Starts a server, or reaches it, and asks what its tools are. None of this name is `None`.
+    /// Starts a server, or connects to it, and lists its tools. `None` if there is no server of this name.
     pub async fn test(&self, name: &str) -> Option<Result<Tried, ToolError>> {
         let server = self.get(name)?;
         let begun = Instant::now();
@@ -249,20 +249,20 @@ impl Servers {
         }))
     }
 
-    /// Finds out how a login at a server goes. None of this name is `None`.
+    /// Prepares a login at a server. `None` if there is no server of this name.
     pub async fn plan(&self, name: &str) -> Option<Result<Plan, ToolError>> {
         let server = self.get(name)?;
         Some(oauth::plan(&server.spec, server.deps()).await)
     }
 
-    /// Ends the login at a server: whether its authorization server was told, and `None` where there is no login.
-    /// None of this name is `None`.
+    /// Ends the login at a server. Returns true if its authorization server was told, the inner `None` if there is no
+    /// login, and the outer one if there is no server of this name.
     pub async fn log_out(&self, name: &str) -> Option<Result<Option<bool>, ToolError>> {
         let server = self.get(name)?;
         Some(oauth::forget(&server.spec, server.deps()).await)
     }
 
-    /// The login at a server, if there is one.
+    /// Returns the login at a server, if there is one.
     pub fn login(&self, name: &str) -> Result<Option<Login>, ToolError> {
         match self.get(name) {
             Some(server) => oauth::login(&server.spec, server.deps()),
@@ -270,7 +270,7 @@ impl Servers {
         }
     }
 
-    /// Whether the server of this name runs at the moment.
+    /// Returns true if the server of this name is running.
     pub async fn runs(&self, name: &str) -> bool {
         match self.get(name) {
             Some(server) => server.runs().await,
@@ -278,7 +278,7 @@ impl Servers {
         }
     }
 
-    /// News of resources, by the servers' own URIs.
+    /// Returns the channel of resource updates, with the servers' own URIs.
     pub(super) fn updates(&self) -> &Updates {
         &self.updates
     }
@@ -296,22 +296,22 @@ impl Servers {
     }
 }
 
-/// How a server is asked.
+/// The reason for listing a server's tools.
 enum Asks {
-    /// One that failed a moment ago is left alone.
+    /// For a listing: does not retry a server that failed a moment ago.
     ToLook,
-    /// One that failed is tried again, as soon as that is.
+    /// For a call: retries a failed server as soon as its backoff allows.
     ToCall,
 }
 
-/// How a server is asked for a call of this name; not at all if it has no such tool.
+/// Returns how to probe a server for a call of this name; none if it cannot have such a tool.
 fn for_call(spec: &ServerSpec, name: &str) -> Option<Asks> {
     let reads = [Reads::Resources, Reads::Prompts];
     if reads.iter().any(|reads| reads.name(spec) == name) {
         return Some(Asks::ToCall);
     }
     names::may_be(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
-        // Any wrong name may be one of it.
+        // Without a prefix every wrong name might be one of its tools.
         true => Asks::ToLook,
         false => Asks::ToCall,
     })

@@ -1,4 +1,4 @@
-//! One server as the settings describe it: how it is started or reached, and in what bounds.
+//! The settings of one server: how it is started or reached, and its limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,56 +14,56 @@ use super::desk::Gates;
 use super::link::Era;
 use super::names;
 
-/// A server that the settings describe.
+/// A server as described by the settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSpec {
-    /// What a person calls it.
+    /// Name of the server.
     pub name: String,
-    /// What stands before the names of its tools.
+    /// Prefix of its tools' names.
     pub prefix: String,
-    /// How it is started or reached.
+    /// Transport.
     pub way: Way,
-    /// The protocol generation, if the settings choose one.
+    /// Protocol generation, if the settings select one.
     pub(super) era: Option<Era>,
-    /// Longest time of one call; those of the pipeline hold all the same.
+    /// Time limit for one call, in addition to the pipeline's limit.
     pub call: Option<Duration>,
-    /// Longest time until it is ready.
+    /// Time limit for the start.
     pub start: Duration,
-    /// After how long without a call it is stopped.
+    /// Idle time after which it is stopped.
     pub idle: Duration,
-    /// Whether clients see its resources, and its prompts.
+    /// True if clients see its resources.
     pub resources: bool,
-    /// See there.
+    /// True if clients see its prompts.
     pub prompts: bool,
-    /// What it may ask for in the middle of a call.
+    /// Requests that it may make during a call.
     pub gates: Gates,
 }
 
-/// How a server is started or reached.
+/// The transport of a server.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each server")]
 pub enum Way {
-    /// It is a program.
+    /// A program.
     Program(Launch),
-    /// It is reached over HTTP.
+    /// HTTP.
     Web {
-        /// Where.
+        /// The URL.
         url: String,
         /// Headers of each request.
         headers: Vec<(String, String)>,
-        /// How a login at it goes.
+        /// Login settings.
         oauth: McpOauth,
     },
 }
 
-/// The first start of a server by `npx` or `uvx` fetches it; nobody waits longer than this for an answer.
+/// Default time limit for the start: the first start by `npx` or `uvx` downloads the package.
 const START: Duration = Duration::from_secs(30);
 
-/// A server that nobody has asked for that long is not part of what is being done.
+/// Default idle time.
 const IDLE: Duration = Duration::from_secs(300);
 
 impl ServerSpec {
-    /// The server of these settings, if it may be used; `sandbox` is that of commands.
+    /// Returns the server of these settings, unless it is disabled; `sandbox` has the settings for commands.
     pub fn new(name: &str, settings: &McpServer, sandbox: &SandboxSettings) -> Option<Self> {
         if !settings.is_enabled() {
             return None;
@@ -90,7 +90,7 @@ impl ServerSpec {
                 secrets: settings.env.iter().any(is_secret),
                 environment: pairs(&settings.env),
                 sandbox: settings.sandbox_over(sandbox),
-                // Both were checked when the file was read; what cannot be read reaches nothing.
+                // Both were checked when the file was read; a failure here allows no hosts.
                 hosts: settings.hosts().unwrap_or_default(),
                 folders: settings
                     .package
@@ -130,13 +130,13 @@ impl ServerSpec {
         })
     }
 
-    /// Where its tools say that they come from.
+    /// Returns the source location of its tools.
     pub fn location(&self) -> String {
         format!("mcp:{}", self.name)
     }
 
-    /// What it is, in lines that a grant is bound to. Values of variables and headers are not among them: the lock is
-    /// there for all to read.
+    /// Returns the identity of the server, in lines to which a grant is bound. Values of variables and headers are
+    /// left out, because the lock file is readable by everyone.
     pub fn identity(&self) -> Vec<String> {
         let names = |pairs: &[(String, String)]| {
             let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
@@ -213,12 +213,12 @@ impl ServerSpec {
         lines.iter().map(|line| visible(line)).collect()
     }
 
-    /// The key under which its logins are kept, and its tools if it is reached by HTTP.
+    /// Returns the key of its stored logins, and of its cached tools if it is reached over HTTP.
     pub fn key(&self) -> String {
         self.keyed(&[])
     }
 
-    /// The key under which the tools of a program are cached that is started in this workspace.
+    /// Returns the key of the cached tools of a program that is started in this workspace.
     pub(super) fn key_in(&self, root: &Path) -> String {
         self.keyed(root.as_os_str().as_encoded_bytes())
     }
@@ -236,15 +236,15 @@ impl ServerSpec {
     }
 }
 
-/// The digest of the private settings that a grant is bound to: words as they are, values, and the sandbox.
+/// Returns the digest of the private settings to which a grant is bound: arguments, values, and the sandbox.
 ///
-/// Stored grants hold its text: another wording would ask for all of them again.
+/// The text is part of stored grants: changing it would require all of them to be granted again.
 fn very(what: &(impl std::fmt::Debug + ?Sized)) -> String {
     let hash = format!("{:x}", Sha256::digest(format!("{what:?}")));
     format!("with the very words and values of sha256 {hash}")
 }
 
-/// Whether a variable has a secret in it: one that is kept here, or one in plain text.
+/// Returns true if a variable contains a secret, stored or in plain text.
 fn is_secret((name, value): (&String, &String)) -> bool {
     value.contains("${")
         || !Redactor::new()
@@ -252,7 +252,7 @@ fn is_secret((name, value): (&String, &String)) -> bool {
             .is_empty()
 }
 
-/// The pairs with `${NAME}` replaced by the secret of that name.
+/// Returns the pairs with `${NAME}` replaced by the secret of that name.
 pub(super) fn filled(
     pairs: &[(String, String)],
     vault: &dyn Vault,
@@ -262,7 +262,7 @@ pub(super) fn filled(
     each.collect()
 }
 
-/// The text with `${NAME}` replaced by the secret of that name.
+/// Returns the text with `${NAME}` replaced by the secret of that name.
 pub(super) fn fill(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -276,9 +276,9 @@ pub(super) fn fill(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
             .map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?;
         let Some(value) = value else {
             let name = visible(mimir_core::text::prefix(name, 64));
-            let message = format!("the server needs the secret `{name}`, which is not kept here");
+            let message = format!("the server needs the secret `{name}`, which is not stored here");
             return Err(ToolError::new(Code::Unavailable, message)
-                .with_way_out([format!("`mimir secrets set {name}` keeps it")]));
+                .with_way_out([format!("store it with `mimir secrets set {name}`")]));
         };
         out.push_str(&value);
         rest = after;

@@ -1,4 +1,4 @@
-//! What is asked of a server: a tool, a resource or a prompt, in one round or several; and what it has of each.
+//! Operations at a server: on a tool, a resource or a prompt, in one round or several; and the kinds of its lists.
 #![expect(
     deprecated,
     reason = "the newest protocol watches resources otherwise; servers of the older ones still do so"
@@ -13,20 +13,20 @@ use rmcp::model::{
     UnsubscribeRequest, UnsubscribeRequestParams,
 };
 
-/// What a call asks for.
+/// An operation at a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Wanted {
-    /// That a tool is called.
+    /// Call of a tool.
     Tool {
-        /// What the server calls it.
+        /// Name of the tool at the server.
         name: String,
         arguments: JsonObject,
     },
-    /// What a resource says.
+    /// Content of a resource.
     Resource { uri: String },
-    /// The messages of a prompt.
+    /// Messages of a prompt.
     Prompt { name: String, arguments: JsonObject },
-    /// Proposals for an argument of a prompt or of a template.
+    /// Completion of an argument of a prompt or a template.
     Completion {
         of: Reference,
         argument: ArgumentInfo,
@@ -34,7 +34,7 @@ pub(super) enum Wanted {
     },
 }
 
-/// What the server is told of the round before.
+/// Answers and state from the previous round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) responses: Option<InputResponses>,
@@ -42,7 +42,7 @@ pub(super) struct Round {
 }
 
 impl Wanted {
-    /// The request of one round.
+    /// Returns the request of one round.
     pub(super) fn request(&self, round: Round) -> ClientRequest {
         let Round { responses, state } = round;
         match self {
@@ -66,7 +66,7 @@ impl Wanted {
                 params.request_state = state;
                 ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
             }
-            // It has one round.
+            // Completions have a single round.
             Self::Completion {
                 of,
                 argument,
@@ -80,7 +80,7 @@ impl Wanted {
     }
 }
 
-/// What a server can list.
+/// The lists of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tools,
@@ -115,7 +115,7 @@ impl Kind {
     }
 }
 
-/// Has a server say when a resource is another, or say so no more.
+/// Returns the request that subscribes to a resource or unsubscribes from it.
 pub(super) fn watching(uri: &str, on: bool) -> ClientRequest {
     match on {
         true => {

@@ -1,7 +1,6 @@
-//! A server that is reached over HTTP: rmcp's transport over the one way out.
+//! A server that is reached over HTTP: rmcp's transport on top of the guarded client.
 //!
-//! Never here: which hosts may be reached. The client that is handed in reaches this server's and no other, and
-//! redirects are not followed.
+//! Out of scope: the policy for hosts. The given client reaches this server only, and redirects are not followed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,44 +33,44 @@ use super::oauth::{Bearer, Challenge, Token};
 use super::pace::{self, Pace};
 use super::spec::filled;
 
-/// What both forms of an answer are called.
+/// Content types of responses.
 const EVENTS: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";
 pub(super) const ANSWERS: &str = "application/json, text/event-stream";
 
-/// Headers of the protocol's own.
+/// Headers of the protocol.
 const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
 
-/// Bytes of an answer that is one message: as many as of a program's.
+/// Maximum size of a response with one message in bytes, as for programs.
 const MESSAGE_MOST: usize = 16 << 20;
 
-/// Bytes of an answer that says what is wrong.
+/// Maximum size of an error response in bytes.
 const FAULT_MOST: usize = 64 << 10;
 
-/// Characters of that which are told.
+/// Maximum length of the part of an error response that is shown, in characters.
 const FAULT_SHOWN: usize = 300;
 
-/// How long the first call waits until a session is listened to. A server may ask something in the middle of it on
-/// the session's own stream, and throws away what it says while nobody listens there. Some answer only when they have
-/// something to say.
+/// Time for which the first call waits for the session's event stream. A server may send a request during the call on
+/// that stream, and drops it if the stream is not open. Some servers respond to the stream's request only when they
+/// have a message to send.
 const LISTENING: Duration = Duration::from_secs(1);
 
 type Fault = StreamableHttpError<Error>;
 type Events = futures::stream::BoxStream<'static, Result<Sse, SseError>>;
 
-/// A server that is reached over HTTP.
+/// Parameters of a server that is reached over HTTP.
 pub(super) struct Reached<'a> {
     pub(super) url: &'a str,
-    /// The headers that the settings have for it.
+    /// Headers from the settings.
     pub(super) headers: &'a [(String, String)],
     pub(super) client: Client,
     pub(super) vault: &'a dyn Vault,
-    /// The login at it; none where the headers say who sends the requests.
+    /// The login; none if the headers carry the credentials.
     pub(super) bearer: Option<Arc<Bearer>>,
 }
 
-/// Reaches a server and begins to speak with it.
+/// Connects to a server.
 pub(super) async fn begin(
     server: Reached<'_>,
     era: Era,
@@ -86,7 +85,7 @@ pub(super) async fn begin(
     Link::begin(transport, era, ears, end, Box::new(())).await
 }
 
-/// The headers that the settings have for a server, with the secrets in them.
+/// Returns the headers from the settings, with secrets filled in.
 pub(super) fn headers(
     server: &str,
     pairs: &[(String, String)],
@@ -96,7 +95,7 @@ pub(super) fn headers(
     let each = pairs.iter().map(|(name, value)| {
         let fault = || {
             let name = visible(prefix(name, FAULT_SHOWN));
-            let message = format!("mcp.servers.{server}.headers.{name} is no header");
+            let message = format!("mcp.servers.{server}.headers.{name} is not a valid header");
             ToolError::new(Code::InvalidInput, message)
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
@@ -107,14 +106,14 @@ pub(super) fn headers(
     each.collect()
 }
 
-/// The guarded client, as rmcp wants one.
+/// Adapts the guarded client to rmcp's HTTP client trait.
 #[derive(Clone)]
 struct Guarded {
     client: Client,
     bearer: Option<Arc<Bearer>>,
     end: Arc<End>,
     pace: Arc<Mutex<Pace>>,
-    /// Whether the session's own stream was asked for, and answered one way or the other.
+    /// True once the session's event stream was requested, and accepted or refused.
     listening: Arc<watch::Sender<bool>>,
 }
 
@@ -129,7 +128,7 @@ impl Guarded {
         }
     }
 
-    /// Waits until what a server says beside its answers is heard, or cannot be.
+    /// Waits until the session's event stream is open, or has been refused.
     async fn listened(&self) {
         let mut listening = self.listening.subscribe();
         let heard = listening.wait_for(|listening| *listening);
@@ -138,7 +137,7 @@ impl Guarded {
         }
     }
 
-    /// The events of an answer, as far as they are heard.
+    /// Returns the events of a response, within the rate limits.
     fn events(&self, response: Response<Body>) -> Events {
         let (end, pace) = (Arc::clone(&self.end), Arc::clone(&self.pace));
         let bearer = self.bearer.clone();
@@ -147,7 +146,7 @@ impl Guarded {
             let data = data.unwrap_or_default().as_bytes();
             if is_dense(data) {
                 end.because_too_dense();
-                return Some(Err(SseError::Body("a message of too many parts".into())));
+                return Some(Err(SseError::Body("a message with too many values".into())));
             }
             let mended = errors::mended(data);
             let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,8 +173,8 @@ impl Guarded {
         Box::pin(events.filter_map(move |event| std::future::ready(heard(event))))
     }
 
-    /// Sends a request with the login at the server. One whose token is not taken is sent once more with another, if
-    /// there is another.
+    /// Sends a request with the login's token. If the server rejects the token, repeats the request once with another
+    /// one, if there is one.
     async fn send(
         &self,
         method: Method,
@@ -230,7 +229,7 @@ impl Guarded {
             .map_err(StreamableHttpError::Client)
     }
 
-    /// What a server says of a login in the head of an answer, if it says anything.
+    /// Returns the error for a response that asks for a login, if it does.
     fn judged(&self, answer: &Response<Body>, token: Option<&Token>) -> Option<ToolError> {
         let status = answer.status();
         let challenge = || Challenge::of(answer.headers());
@@ -239,9 +238,9 @@ impl Guarded {
             (None, StatusCode::UNAUTHORIZED) => {
                 let server = &self.end.server;
                 let message = format!(
-                    "the server `{server}` does not take the header `Authorization` of its settings"
+                    "the server `{server}` rejects the `Authorization` header of its settings"
                 );
-                let way = format!("mcp.servers.{server}.headers has the one that is sent");
+                let way = format!("correct the header in mcp.servers.{server}.headers");
                 Some(ToolError::new(Code::Unavailable, message).with_way_out([way]))
             }
             (Some(bearer), StatusCode::FORBIDDEN) => {
@@ -253,7 +252,7 @@ impl Guarded {
         }
     }
 
-    /// A message of the server's, without what its login is made of.
+    /// Parses a message of the server, with the login's secrets masked.
     fn masked(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
         match self.bearer.as_ref().filter(|bearer| bearer.has_values()) {
             None => errors::read(body),
@@ -269,12 +268,12 @@ impl Guarded {
     }
 }
 
-/// A request that was not sent, or not answered, for a reason that a person can see to.
+/// Returns the transport error for a failure with a remedy for the person.
 fn denied(error: ToolError) -> Fault {
     StreamableHttpError::Client(Error::Denied(error))
 }
 
-/// That reason, if it is why a message could not be sent.
+/// Returns that failure, if it is the reason why a message could not be sent.
 pub(super) fn why_denied(error: &DynamicTransportError) -> Option<&ToolError> {
     match error.error.downcast_ref()? {
         Fault::Client(Error::Denied(error)) => Some(error),
@@ -295,7 +294,7 @@ impl Headers {
         let mut headers: HeaderMap = custom.into_iter().collect();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let mut put = |name: &'static str, value: Option<String>| {
-            // What cannot be a header is no session that a server gave out.
+            // A value that cannot be a header is not a session id that a server assigned.
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
                 headers.insert(name, value);
             }
@@ -335,10 +334,10 @@ fn is_call(message: &ClientJsonRpcMessage) -> bool {
         if matches!(request.request, ClientRequest::CallToolRequest(_)))
 }
 
-/// The answer to a server that does not know how a conversation of the newer era begins, so that it can be begun in
-/// the older one.
+/// Returns the response on behalf of a server that does not know the newer protocol generation, so that the connection
+/// falls back to the older one.
 fn unknown_era(message: &ClientJsonRpcMessage, status: StatusCode) -> Option<ServerJsonRpcMessage> {
-    // Some fall over what they do not know.
+    // Some servers fail with status 5xx on an unknown request.
     let refuses = (status.is_client_error() || status.is_server_error())
         && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     let ClientJsonRpcMessage::Request(request) = message else {
@@ -402,13 +401,13 @@ impl StreamableHttpClient for Guarded {
             EVENTS => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
             JSON => {
                 let body = text(response, MESSAGE_MOST).await?;
-                // A notification needs no answer, whatever a server sends for one.
+                // A notification has no response, whatever the body is.
                 if body.trim_ascii().is_empty() {
                     return Ok(StreamableHttpPostResponse::Accepted);
                 }
                 if is_dense(&body) {
                     self.end.because_too_dense();
-                    let fault = "a message of too many parts";
+                    let fault = "a message with too many values";
                     return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
                 }
                 let message = self.masked(&body)?;

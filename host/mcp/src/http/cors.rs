@@ -1,7 +1,7 @@
-//! Cross-origin requests of web pages that the settings allow: what a browser asks before it sends one, and what lets
-//! a page read the answer.
+//! Cross-origin requests of web pages that the settings allow: preflight responses, and headers that let a page read a
+//! response.
 //!
-//! Never here: which pages those are. The guard has judged that.
+//! Out of scope: the allowed origins. The guard has checked them.
 
 use ::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -14,7 +14,7 @@ use super::{Answer, empty};
 
 const METHODS: &str = "GET, POST, DELETE";
 
-/// Headers that a client may send. Others that begin with `mcp-` are allowed as they are asked for.
+/// Headers that a client may send. Other headers that begin with `mcp-` are allowed on request.
 const SENT: [&str; 8] = [
     "accept",
     "authorization",
@@ -26,22 +26,22 @@ const SENT: [&str; 8] = [
     "mcp-session-id",
 ];
 
-/// Headers of an answer that a page may read.
+/// Response headers that a page may read.
 const READ: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after";
 
-/// Seconds for which a browser may remember the answer to a preflight.
+/// Seconds for which a browser may cache a preflight response.
 const REMEMBERED: &str = "600";
 
-/// A page on the internet asks before it reaches this machine.
+/// A public web page sends this header before it accesses a private network.
 const ASKS_PRIVATE: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOWS_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// The page that a request comes from, if it comes from one.
+/// Returns the origin of a request that comes from a web page.
 pub(super) fn page(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(ORIGIN).cloned()
 }
 
-/// The answer to a preflight of a page that is allowed; none if it is another request. It carries no token.
+/// Returns the response to a preflight of an allowed page; none for other requests. A preflight carries no token.
 pub(super) fn preflight<B>(request: &Request<B>) -> Option<Answer> {
     let asked = request.headers();
     let is_preflight = request.method() == Method::OPTIONS
@@ -76,8 +76,8 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<Answer> {
     Some(answer)
 }
 
-/// Lets a page that is allowed read an answer. Caches keep those for different pages apart. Cookies are never allowed:
-/// nothing here uses them.
+/// Lets an allowed page read a response. `Vary` keeps caches from mixing up pages. Credentials are never allowed: the
+/// server uses no cookies.
 pub(super) fn share(answer: &mut Answer, page: Option<HeaderValue>) {
     let headers = answer.headers_mut();
     headers.append(VARY, HeaderValue::from_static("Origin"));

@@ -1,4 +1,4 @@
-//! Who may speak with a server over HTTP.
+//! Access checks of the server over HTTP.
 
 use ::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::uri::Authority;
@@ -6,34 +6,34 @@ use ::http::{HeaderMap, Request, StatusCode};
 
 use super::{HttpOptions, Principal};
 
-/// The names of this machine for itself.
+/// Loopback names of this machine.
 const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Judges requests by what stands before their body.
+/// Checks requests by their headers.
 pub(super) struct Guard {
     hosts: Vec<String>,
     origins: Vec<String>,
     token: Option<String>,
-    /// Whoever gets in.
+    /// Principal of every accepted request.
     principal: Principal,
 }
 
-/// Why a request is not answered.
+/// The reason why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It was sent to another name.
+    /// The request was sent to another host name.
     Host,
-    /// It names several hosts: a proxy in front of this server may use another one.
+    /// The request names several hosts: a proxy in front of this server may use a different one.
     Hosts,
-    /// It comes from a web page that nobody allowed.
+    /// The request comes from a web page whose origin is not allowed.
     Origin,
-    /// It has no token, or a wrong one.
+    /// The token is missing or wrong.
     Token,
-    /// There is no such session, or it is somebody else's.
+    /// The session does not exist, or belongs to another principal.
     NoSession,
-    /// There are too many calls.
+    /// Too many concurrent calls.
     Busy,
-    /// There are too many sessions, and none in which nothing goes on.
+    /// Too many sessions, none of which is idle.
     Full,
 }
 
@@ -51,17 +51,17 @@ impl Refusal {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Refusal::Host => {
-                "this server is not called by that name; `mimir serve --host NAME` allows one\n"
+                "the Host header is not a name of this server: allow it with `mimir serve --host NAME`\n"
             }
-            Refusal::Hosts => "a request has one Host header\n",
+            Refusal::Hosts => "the request must have exactly one Host header\n",
             Refusal::Origin => {
-                "this page may not speak with this server; `mimir serve --origin URL` allows one\n"
+                "this page's origin is not allowed: allow it with `mimir serve --origin URL`\n"
             }
-            Refusal::Token => "a bearer token is wanted: the one that `mimir serve` has shown\n",
-            Refusal::NoSession => "there is no such session\n",
-            Refusal::Busy => "too many calls at a time; try again when some have ended\n",
+            Refusal::Token => "a bearer token is required: use the one that `mimir serve` printed\n",
+            Refusal::NoSession => "session not found\n",
+            Refusal::Busy => "too many concurrent calls: try again when some have ended\n",
             Refusal::Full => {
-                "too many sessions at a time, and something goes on in each of them; end one that is done with (DELETE /mcp with its mcp-session-id), or try again later\n"
+                "too many sessions, and none of them is idle: end an unused one (DELETE /mcp with its mcp-session-id), or try again later\n"
             }
         }
     }
@@ -95,7 +95,7 @@ impl Guard {
         &self.hosts
     }
 
-    /// Whether a request was meant for this server, and comes from where it may.
+    /// Checks that a request was meant for this server, and comes from an allowed origin.
     pub(super) fn address<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
         if headers.get_all(HOST).iter().count() > 1 {
@@ -119,7 +119,7 @@ impl Guard {
         };
         let origin = origin.to_str().map_err(|_| Refusal::Origin)?;
         let listed = self.origins.iter().any(|known| known == origin);
-        // A page of this server's own: nobody else's has this host and port.
+        // The server's own page: no other has this host and port.
         let place = origin.split_once("://").map(|(_, place)| place);
         match listed || place.is_some_and(|place| place.eq_ignore_ascii_case(named.as_str())) {
             true => Ok(()),
@@ -127,7 +127,7 @@ impl Guard {
         }
     }
 
-    /// Who speaks.
+    /// Returns the principal of a request with a valid token.
     pub(super) fn token(&self, headers: &HeaderMap) -> Result<Principal, Refusal> {
         let Some(token) = &self.token else {
             return Ok(self.principal.clone());
@@ -148,7 +148,7 @@ impl Guard {
     }
 }
 
-/// Whether two words are the same, in a time that says nothing about where they differ.
+/// Compares two tokens in constant time, so that timing does not reveal where they differ.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let pairs = one.iter().zip(other);
     let differs = pairs.fold(0, |differs, (one, other)| differs | (one ^ other));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_the_name_that_it_was_sent_to() {
+    fn guard_checks_the_host_header() {
         for good in [
             "localhost",
             "LOCALHOST:80",
@@ -209,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_nobody_allowed_is_refused_and_no_page_is_not() {
+    fn guard_checks_the_origin_header() {
         let from = |origin| request(&[("host", "localhost"), ("origin", origin)]);
         assert_eq!(guard().address(&from("https://app.example:443")), Ok(()));
-        // Its own, on this port and no other.
+        // The server's own origin, on its own port only.
         let own = |origin| request(&[("host", "127.0.0.1:8808"), ("origin", origin)]);
         assert_eq!(guard().address(&own("http://127.0.0.1:8808")), Ok(()));
         for other in [
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_and_nothing_like_it_lets_in() {
+    fn guard_accepts_the_exact_token_only() {
         let judged = |value: &str| guard().token(request(&[("authorization", value)]).headers());
         for good in ["Bearer secret", "bearer secret", "BEARER  secret "] {
             assert!(judged(good).is_ok(), "{good}");

@@ -1,10 +1,10 @@
-//! The server behind an identity provider: each request carries a token that the provider has signed for this server,
-//! and speaks for the subject of the token.
+//! The server behind an identity provider: each request carries an access token that the provider signed for this
+//! server, and acts for the token's subject.
 //!
-//! What cannot be judged is not let in: neither a token of another kind, nor any token while the provider's keys cannot
-//! be had.
+//! Tokens that cannot be verified are rejected: tokens of another kind, and all tokens while the provider's keys are
+//! unavailable.
 //!
-//! Never here: a login, and a token of somebody else's that is passed on.
+//! Out of scope: logins, and forwarding of tokens to other services.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -32,26 +32,26 @@ mod signature;
 
 use keys::{Keys, NoKey};
 
-/// What an identity provider says who may come.
+/// Settings of an identity provider.
 #[derive(Clone)]
 pub struct IdentityOptions {
-    /// The provider, by its issuer identifier.
+    /// Issuer identifier of the provider.
     pub issuer: String,
-    /// What tokens are for: the address that clients know this server by.
+    /// Resource identifier of this server: the address under which clients know it.
     pub resource: String,
-    /// Other names of that in tokens; the resource alone counts where there is none.
+    /// Accepted audiences; if empty, only the resource is accepted.
     pub audiences: Vec<String>,
-    /// The scopes that every token has.
+    /// Scopes that every token must have.
     pub scopes: Vec<String>,
-    /// Gives the client that reaches the provider.
+    /// Factory of the HTTP client for requests to the provider.
     pub clients: Arc<Clients>,
 }
 
-/// The provider, and what its tokens are held to.
+/// The identity provider, and the requirements for its tokens.
 pub(super) struct Identity {
     issuer: String,
     resource: Target,
-    /// The resource as it was written: that is what clients compare.
+    /// The resource as written in the settings, because clients compare it verbatim.
     name: String,
     scopes: Vec<String>,
     held: Validation,
@@ -61,52 +61,52 @@ pub(super) struct Identity {
 /// The reason for which a token is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
-    /// There is none.
+    /// The token is missing.
     Missing,
-    /// It is none of the provider's for this server, or not any more.
+    /// The token was not issued by the provider for this server, or is not valid at this time.
     Invalid(&'static str),
-    /// It lacks a scope.
+    /// The token lacks a scope.
     Scope,
-    /// The provider's keys cannot be had now.
+    /// The provider's keys are temporarily unavailable.
     Later,
 }
 
 impl Denied {
-    /// It does not count any more.
-    pub(super) const ENDED: Self = Self::Invalid("it has ended");
+    /// The token has expired.
+    pub(super) const ENDED: Self = Self::Invalid("it has expired");
 }
 
-/// Where a resource describes itself; RFC 9728.
+/// Path prefix of the protected resource metadata; RFC 9728.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// Clocks that differ by more are wrong.
+/// Maximum clock difference in seconds.
 const LEEWAY: u64 = 30;
 
-/// No answer is read for longer.
+/// Upper bound for the time until a token expires, which keeps the arithmetic from overflowing.
 const LONG: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Bytes of a token.
+/// Maximum size of a token in bytes.
 const TOKEN_MOST: usize = 16 << 10;
 
-/// Characters of a subject on record.
+/// Maximum length of a subject in the audit log, in characters.
 const USER_MOST: usize = 128;
 
-/// The ways of signing that are taken: none that a public key could be a secret for.
+/// Accepted signature algorithms: all asymmetric, so that no public key can serve as an HMAC secret.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
-/// What of a token counts beside its signature, times and audience.
+/// Claims that matter besides those that the library validates.
 #[derive(Deserialize)]
 struct Claims {
     iss: String,
     sub: String,
-    /// Until when it counts, in seconds since 1970; a fraction is allowed.
+    /// Expiry time in seconds since 1970; may have a fraction.
     exp: f64,
     #[serde(default)]
     scope: Option<String>,
-    /// How some providers write scopes.
+    /// Alternative claim for scopes, used by some providers.
     #[serde(default)]
     scp: Option<Scopes>,
-    /// What tokens have that are none for a server: those that tell a client who somebody is, and events.
+    /// Claims that only other kinds of tokens have: ID tokens and security events.
     nonce: Option<IgnoredAny>,
     at_hash: Option<IgnoredAny>,
     c_hash: Option<IgnoredAny>,
@@ -121,7 +121,7 @@ enum Scopes {
 }
 
 impl Identity {
-    /// A provider of these settings. Nothing is asked yet.
+    /// Creates a verifier with these settings, without contacting the provider.
     pub(super) fn new(options: &IdentityOptions) -> Result<Self, ToolError> {
         let bad = |what: &str, url: &str, why: String| {
             let url = visible(prefix(url, 200));
@@ -130,14 +130,14 @@ impl Identity {
         let resource = Target::parse(&options.resource)
             .map_err(|error| bad("resource", &options.resource, error.to_string()))?;
         if options.resource.contains('#') {
-            let why = "it has a fragment".to_owned();
+            let why = "it must not have a fragment".to_owned();
             return Err(bad("resource", &options.resource, why));
         }
         let issuer = Target::parse(&options.issuer)
             .map_err(|error| bad("issuer", &options.issuer, error.to_string()))?;
         let safe = issuer.scheme() == mimir_core::network::Scheme::Https;
         if !safe && !issuer.host().is_this_machine() {
-            let why = "its keys come over https".to_owned();
+            let why = "its keys must be fetched over https".to_owned();
             return Err(bad("issuer", &options.issuer, why));
         }
         signature::install();
@@ -161,7 +161,7 @@ impl Identity {
         })
     }
 
-    /// The host of the address that clients know this server by.
+    /// Returns the host of the address under which clients know this server.
     pub(super) fn host(&self) -> String {
         let host = self.resource.host().to_string();
         let bare = host
@@ -170,7 +170,7 @@ impl Identity {
         bare.unwrap_or(&host).to_owned()
     }
 
-    /// What the server says of itself at this path, if it is one where that lies.
+    /// Returns the resource metadata if the path is one of those under which clients look for it.
     pub(super) fn described(&self, path: &str) -> Option<Answer> {
         let rest = path.strip_prefix(WELL_KNOWN)?;
         if !rest.is_empty() && rest != self.path() && rest != super::ENDPOINT {
@@ -196,11 +196,11 @@ impl Identity {
         self.resource.url().path().trim_end_matches('/')
     }
 
-    /// Who speaks, and until when.
+    /// Verifies the token of a request. Returns the principal and the expiry time.
     pub(super) async fn judge(&self, headers: &HeaderMap) -> Result<(Principal, Instant), Denied> {
         let token = token(headers)?;
         let header = jsonwebtoken::decode_header(token).map_err(|_| NOT_SIGNED)?;
-        // What has to be understood is not.
+        // RFC 7515: a token with an unknown critical header must be rejected, and none is known here.
         if header.crit.is_some_and(|crit| !crit.is_empty()) || !ALGORITHMS.contains(&header.alg) {
             return Err(NOT_SIGNED);
         }
@@ -214,7 +214,7 @@ impl Identity {
             }
             NoKey::Later => Denied::Later,
         })?;
-        // The way of signing is the key's, whatever the token says of it.
+        // The key determines the algorithm, whatever the token's header says.
         let mut held = self.held.clone();
         held.algorithms = vec![header.alg];
         let claims = jsonwebtoken::decode::<Claims>(token, &key, &held);
@@ -238,7 +238,7 @@ impl Identity {
         Ok((self.principal(&claims.sub), claims.until()))
     }
 
-    /// The same for every token of a subject, and no other's.
+    /// Returns the principal of a subject: always the same, and different from that of any other subject.
     fn principal(&self, subject: &str) -> Principal {
         let mut hash = Sha256::new();
         for part in [self.issuer.as_str(), subject] {
@@ -251,26 +251,26 @@ impl Identity {
         }
     }
 
-    /// What whoever is not let in gets: where a token is to be had, and for what.
+    /// Returns the response for a rejected token, with the location of the metadata and the required scopes.
     pub(super) fn refuse(&self, denied: Denied) -> Answer {
         let (status, error, words) = match denied {
             Denied::Missing => (
                 StatusCode::UNAUTHORIZED,
                 "",
-                "a token is wanted\n".to_owned(),
+                "an access token is required\n".to_owned(),
             ),
             Denied::Invalid(why) => (
                 StatusCode::UNAUTHORIZED,
                 "invalid_token",
-                format!("the token is not taken: {why}\n"),
+                format!("the token is not accepted: {why}\n"),
             ),
             Denied::Scope => (
                 StatusCode::FORBIDDEN,
                 "insufficient_scope",
-                "the token lacks a scope\n".to_owned(),
+                "the token lacks a required scope\n".to_owned(),
             ),
             Denied::Later => {
-                let words = "the keys of the identity provider cannot be had now\n";
+                let words = "the keys of the identity provider are temporarily unavailable\n";
                 let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, words);
                 let seconds = HeaderValue::from_static("10");
                 answer.headers_mut().insert(RETRY_AFTER, seconds);
@@ -300,10 +300,10 @@ impl Claims {
         others.into_iter().any(Option::is_some)
     }
 
-    /// When it ends, on the clock that answers are held to.
+    /// Returns the expiry time on the monotonic clock that limits responses.
     fn until(&self) -> Instant {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        // Whole seconds are compared: it counts to the end of the last one.
+        // The library compares whole seconds: a token is valid to the end of its last one.
         let last = self.exp + LEEWAY as f64 + 1.0;
         let left = last - since.unwrap_or_default().as_secs_f64();
         let left = Duration::try_from_secs_f64(left.max(0.0)).unwrap_or(LONG);
@@ -325,10 +325,10 @@ impl Claims {
 
 const NOT_SIGNED: Denied = Denied::Invalid("it is not signed with RS256, ES256 or EdDSA");
 const NO_ACCESS: &str =
-    "it is none for access: a token that tells a client who somebody is, or another kind";
-const ELSEWHERE: &str = "it comes from somebody else, or is for somebody else";
+    "it is not an access token (it looks like an ID token, or another kind)";
+const ELSEWHERE: &str = "its issuer or its audience is wrong";
 
-/// Whether the head of a token says that it is one for access, or says nothing; RFC 9068 section 2.1.
+/// Returns true if the header declares an access token, or no type at all; RFC 9068 section 2.1.
 fn is_for_access(kind: Option<&str>) -> bool {
     let Some(kind) = kind else { return true };
     let kind = kind.to_ascii_lowercase();
@@ -336,16 +336,16 @@ fn is_for_access(kind: Option<&str>) -> bool {
     matches!(bare, "jwt" | "at+jwt")
 }
 
-/// What is said of a token that does not hold. Nothing of it is repeated.
+/// Returns the reason why a token is not valid, without quoting the token.
 fn why(kind: &ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::ExpiredSignature => "it has ended",
-        ErrorKind::ImmatureSignature => "it does not count yet",
+        ErrorKind::ExpiredSignature => "it has expired",
+        ErrorKind::ImmatureSignature => "it is not valid yet",
         ErrorKind::InvalidIssuer | ErrorKind::InvalidAudience => ELSEWHERE,
         ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
-            "it does not say who it is of, from and for, and until when"
+            "it lacks one of the claims `sub`, `iss`, `aud` and `exp`"
         }
-        _ => "its signature or its form is wrong",
+        _ => "its signature or its format is wrong",
     }
 }
 
@@ -353,14 +353,14 @@ fn token(headers: &HeaderMap) -> Result<&str, Denied> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let given = all.next().ok_or(Denied::Missing)?;
     let given = given.to_str().ok().filter(|_| all.next().is_none());
-    let given = given.ok_or(Denied::Invalid("there are several, or it is none"))?;
+    let given = given.ok_or(Denied::Invalid("the Authorization header is repeated or does not contain a bearer token"))?;
     let (scheme, token) = given.split_once(' ').ok_or(Denied::Missing)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Denied::Missing);
     }
     match token.trim() {
         "" => Err(Denied::Missing),
-        token if token.len() > TOKEN_MOST => Err(Denied::Invalid("it is longer than 16 KB")),
+        token if token.len() > TOKEN_MOST => Err(Denied::Invalid("it is longer than 16 KiB")),
         token => Ok(token),
     }
 }

@@ -1,6 +1,6 @@
-//! The body of a request, and whether it came whole and in time: the library answers both the same.
+//! Request bodies that record how they failed: the library responds alike to a late and to an incomplete body.
 //!
-//! Never here: what is in it.
+//! Out of scope: the content.
 
 use std::error::Error;
 use std::io;
@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A body that notes how it failed.
+/// A body that records its failure.
 pub(super) struct Incoming<B> {
     inner: Pin<Box<B>>,
     failure: Failure,
@@ -27,19 +27,19 @@ const LATE: u8 = 1;
 const BROKEN: u8 = 2;
 
 impl Failure {
-    /// Returns true if it did not arrive in time.
+    /// Returns true if the body did not arrive in time.
     pub(super) fn is_late(&self) -> bool {
         self.0.load(Ordering::Acquire) == LATE
     }
 
-    /// Returns true if it ended before it was complete.
+    /// Returns true if the body ended before it was complete.
     pub(super) fn is_broken(&self) -> bool {
         self.0.load(Ordering::Acquire) == BROKEN
     }
 }
 
 impl<B> Incoming<B> {
-    /// The body, and where its failure is noted.
+    /// Wraps a body. The second value receives its failure.
     pub(super) fn new(inner: B) -> (Self, Failure) {
         let failure = Failure::default();
         let noted = failure.clone();

@@ -1,7 +1,6 @@
-//! An answer while it is read: it counts as something that goes on in its session, and ends with the token that it was
-//! asked for with.
+//! Response bodies that keep their session busy while they are read, and end when the request's token expires.
 //!
-//! Never here: what is answered.
+//! Out of scope: the content.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,16 +16,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Answer;
 use super::sessions::Visit;
 
-/// An answer's body, and what depends on it.
+/// A response body with its session lease and its end.
 struct Open {
     inner: BoxBody<Bytes, Infallible>,
     until: Option<Pin<Box<Sleep>>>,
     _visit: Option<Arc<Visit>>,
 }
 
-/// The answer as a part of this visit, which ends at this time at the latest.
+/// Binds a response to a session lease and to the expiry time of the token.
 pub(super) fn open(answer: Answer, visit: Option<Arc<Visit>>, until: Option<Instant>) -> Answer {
-    // What has a length is there already.
+    // A body of known length is complete already, so it needs no end.
     let until = until.filter(|_| answer.body().size_hint().exact().is_none());
     if visit.is_none() && until.is_none() {
         return answer;

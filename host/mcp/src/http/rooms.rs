@@ -1,7 +1,7 @@
-//! For how many sessions there is room. The library makes a session once it knows that a handshake stands there: only
-//! then does one end for it, and only one at a time is made, so that there are never more.
+//! Limits the number of sessions. The library creates a session only after it has seen a valid handshake: an idle
+//! session is ended at that point, and sessions are created one at a time, so that the limit is never exceeded.
 //!
-//! Never here: whose a session is, and what is said in it.
+//! Out of scope: the owner of a session, and its messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,34 +19,34 @@ use tokio::sync::Mutex;
 use super::sessions::{Sessions, Visit};
 use super::{Principal, SESSION_IDLE, SESSIONS_MAX};
 
-/// The sessions that there are.
+/// Session manager with a limit.
 pub(super) struct Rooms {
     inner: LocalSessionManager,
     known: Sessions,
-    /// Whoever makes one.
+    /// Held while a session is created.
     turn: Mutex<()>,
 }
 
-/// A request that may begin a session, while it is answered.
+/// State of a request that may create a session.
 #[derive(Clone)]
 pub(super) struct Guest(Arc<Asks>);
 
 struct Asks {
     by: Principal,
     full: AtomicBool,
-    /// The session that has begun is in use until the handshake is answered.
+    /// Keeps the new session in use until the handshake is answered.
     visit: std::sync::Mutex<Option<Visit>>,
 }
 
 tokio::task_local! {
-    /// Who is answered.
+    /// The request that is being handled.
     static GUEST: Guest;
 }
 
-/// Why there is no such session.
+/// Reason for not creating a session.
 #[derive(Debug, Error)]
 pub(super) enum NoRoom {
-    #[error("too many sessions, and something goes on in each")]
+    #[error("too many sessions, and none of them is idle")]
     Full,
     #[error(transparent)]
     Inner(#[from] LocalSessionManagerError),
@@ -61,12 +61,12 @@ impl Guest {
         }))
     }
 
-    /// Answers it as this one's.
+    /// Handles a request within its scope.
     pub(super) async fn answered<F: Future>(&self, answer: F) -> F::Output {
         GUEST.scope(self.clone(), answer).await
     }
 
-    /// Whether there was no room for its session.
+    /// Returns true if its session was refused because of the limit.
     pub(super) fn is_left_out(&self) -> bool {
         self.0.full.load(Ordering::Relaxed)
     }
@@ -83,12 +83,12 @@ impl Rooms {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     pub(super) async fn count(&self) -> usize {
         self.inner.sessions.read().await.len()
     }
 
-    /// Whose they are, and what goes on in them.
+    /// Returns the table of sessions with their owners and activity.
     pub(super) fn known(&self) -> &Sessions {
         &self.known
     }
@@ -125,9 +125,9 @@ impl SessionManager for Rooms {
         }
         drop(turn);
         if let Some(ended) = ended {
-            tracing::info!("a session in which nothing goes on makes room for another");
+            tracing::info!("an idle session was ended to make room for another");
             if let Err(error) = ended.close().await {
-                tracing::debug!(%error, "the session was at its end");
+                tracing::debug!(%error, "the session has already ended");
             }
         }
         Ok(made)

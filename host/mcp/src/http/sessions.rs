@@ -1,7 +1,7 @@
-//! The sessions of the era that has them: whose each is, whether anything goes on in it, and which one ends when there
-//! is no room for another.
+//! Sessions of the protocol generation that has them: their owners, their activity, and the choice of the one to end
+//! when the limit is reached.
 //!
-//! Never here: what is said in a session.
+//! Out of scope: the messages of a session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,31 +11,31 @@ use crate::server::Gone;
 
 use super::Principal;
 
-/// All sessions, by their ids.
+/// All sessions by id.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<String, Arc<Stay>>>);
 
-/// One session.
+/// A session.
 struct Stay {
     owner: Principal,
-    /// Says that it has ended: the calls in it stop, whoever reads along.
+    /// Signals the end of the session: its calls stop, even if their results are still being read.
     gone: Gone,
     visits: Mutex<Visits>,
 }
 
-/// What goes on in a session.
+/// Activity of a session.
 struct Visits {
-    /// Requests that are not answered, and streams that are open.
+    /// Number of unanswered requests and open streams.
     open: usize,
-    /// When there was one last.
+    /// Time of the last activity.
     last: Instant,
 }
 
-/// A request in a session, until nobody holds it any more: neither what answers it nor the stream of the answer.
+/// Keeps a session in use until it is dropped, both by the handler of a request and by the stream of its response.
 pub(crate) struct Visit(Arc<Stay>);
 
 impl Sessions {
-    /// A session has begun, with this request.
+    /// Adds a session, in use by the request that created it.
     pub(super) fn begun(&self, id: String, owner: Principal) -> Visit {
         let stay = Arc::new(Stay {
             owner,
@@ -50,15 +50,15 @@ impl Sessions {
         visit
     }
 
-    /// A request in this session, if it is this one's.
+    /// Marks a session as in use, if it belongs to this principal.
     pub(super) fn visit(&self, id: &str, by: &Principal) -> Option<Visit> {
         let all = lock(&self.0);
         let stay = all.get(id).filter(|stay| stay.owner == *by)?;
-        // While nobody can choose it as the one to end.
+        // The table is still locked, so that the session cannot be chosen as the one to end.
         Some(Visit::of(Arc::clone(stay)))
     }
 
-    /// A session has ended: its calls are stopped.
+    /// Removes a session that has ended, and stops its calls.
     pub(super) fn ended(&self, id: &str) {
         let ended = lock(&self.0).remove(id);
         if let Some(stay) = ended {
@@ -66,13 +66,13 @@ impl Sessions {
         }
     }
 
-    /// Forgets those that are not there any more.
+    /// Removes sessions that no longer exist.
     pub(super) fn keep(&self, there: impl Fn(&str) -> bool) {
         lock(&self.0).retain(|id, _| there(id));
     }
 
-    /// Takes out a session in which nothing goes on, if there is one. Whoever has most sessions loses one, so that
-    /// nobody can lock others out; of theirs it is the one in which nothing was said for longest.
+    /// Removes an idle session, if there is one. It is taken from the principal with the most sessions, so that no
+    /// principal can lock out others; of these, the one that has been idle longest.
     pub(super) fn take_idle(&self) -> Option<String> {
         let mut all = lock(&self.0);
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -92,7 +92,7 @@ impl Sessions {
 }
 
 impl Stay {
-    /// Since when nothing goes on in it.
+    /// Returns the time since which the session is idle.
     fn idle_since(&self) -> Option<Instant> {
         let visits = lock(&self.visits);
         (visits.open == 0).then_some(visits.last)
@@ -105,7 +105,7 @@ impl Visit {
         Self(stay)
     }
 
-    /// Completes when its session has ended.
+    /// Completes when the session has ended.
     pub(crate) async fn over(&self) {
         self.0.gone.said().await;
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_idle_one_of_whoever_has_most_makes_room() {
+    fn sessions_end_the_idlest_of_the_largest_owner() {
         let sessions = Sessions::default();
         sessions.begun("oldest of all".into(), who("other"));
         for id in ["one", "two", "three"] {
@@ -145,7 +145,7 @@ mod tests {
         assert!(one.is_some() && sessions.visit("two", &who("other")).is_none());
         assert_eq!(sessions.take_idle().as_deref(), Some("two"));
         drop(one);
-        // What was in use until now is not the one that is idle longest.
+        // A session that was in use until now is not the one that has been idle longest.
         assert_eq!(sessions.take_idle().as_deref(), Some("three"));
         let busy = ["one", "oldest of all"].map(|id| {
             let who = who(if id == "one" { "many" } else { "other" });

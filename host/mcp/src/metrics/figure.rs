@@ -1,39 +1,39 @@
-//! A figure that somebody else counts, told with the server's own: what a cache holds, say.
+//! Metrics of other components, such as a cache, that are exposed together with the server's own.
 //!
-//! Never here: what is counted, and by whom.
+//! Out of scope: collecting the values.
 
 use std::sync::Arc;
 
-/// A figure as Prometheus reads it.
+/// A metric family in the Prometheus format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Its name, with its unit and `_total` as Prometheus has it.
+    /// Name with its unit and `_total` where Prometheus requires it.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Help text, in one line.
     pub help: &'static str,
-    /// Whether it ever falls.
+    /// Kind of the metric.
     pub kind: FigureKind,
-    /// What it is now: one value, or several that a label tells apart.
+    /// Current values: a single one, or several that differ in a label.
     pub values: Vec<(Option<Label>, f64)>,
 }
 
-/// A name and what it is, such as `result` and `missed`. Both are written as they are.
+/// Label name and value, such as `result` and `missed`. Both are written unescaped.
 pub type Label = (&'static str, &'static str);
 
-/// What kind of figure it is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureKind {
-    /// It only grows while the server runs.
+    /// Only grows while the server runs.
     Counter,
-    /// It is what it is now.
+    /// Rises and falls.
     Gauge,
 }
 
-/// Gives the figures of now. Asked for each time somebody looks.
+/// Returns the current metrics. Called for each scrape.
 pub type Figures = Arc<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
 impl Figure {
-    /// A figure of one value.
+    /// Creates a metric with a single value.
     pub fn one(name: &'static str, kind: FigureKind, value: f64, help: &'static str) -> Self {
         Self {
             name,

@@ -1,4 +1,4 @@
-//! Rate limit of the progress that is sent to a client: a number of messages per second, and the newest value in any
+//! Rate limit for progress notifications to a client: a number of messages per second, and the latest value in any
 //! case.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,24 +7,23 @@ use std::time::{Duration, Instant};
 use mimir_core::call::Progress;
 use tokio::sync::Notify;
 
-/// Progress notifications that are sent at once: every step of a tool with a few steps is reported, however quick they
-/// are.
+/// Burst size: every step of a tool with few steps is reported, however quick they are.
 const BURST: u32 = 100;
 
-/// The interval after which another message is allowed: 50 a second.
+/// Interval after which another message is allowed: 50 per second.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// The rate limiter of one call, as a token bucket.
+/// The rate limiter of one call, a token bucket.
 pub(super) struct Rate {
     tokens: u32,
-    /// The time up to which tokens were added.
+    /// Time up to which tokens were added.
     since: Instant,
-    /// The newest value that was reported. The protocol wants each to be greater than the one before.
+    /// Latest value that was reported. The protocol requires increasing values.
     newest: Option<u64>,
     latest: Arc<Latest>,
 }
 
-/// The newest value that was held back, until it is sent or a newer one is.
+/// The latest value that was held back, until it or a newer one is sent.
 #[derive(Default)]
 pub(crate) struct Latest {
     slot: Mutex<Option<Progress>>,
@@ -32,7 +31,7 @@ pub(crate) struct Latest {
 }
 
 impl Rate {
-    /// A full bucket. What is held back goes to `latest`.
+    /// Creates a full bucket. Values that are held back go to `latest`.
     pub(super) fn new(latest: Arc<Latest>) -> Self {
         Self {
             tokens: BURST,
@@ -42,14 +41,14 @@ impl Rate {
         }
     }
 
-    /// Sends a value by `send`, which says whether it could, or holds it back as the latest one.
+    /// Sends a value with `send`, which returns false if it could not, or holds it back as the latest one.
     pub(super) fn report(&mut self, progress: Progress, send: impl FnOnce(Progress) -> bool) {
         if self.newest.is_some_and(|newest| progress.done <= newest) {
             return;
         }
         self.newest = Some(progress.done);
         let has_token = self.take_token(Instant::now());
-        // Under the lock, so that no older value is sent after this one.
+        // Holding the lock ensures that no older value is sent after this one.
         let mut slot = self.latest.lock();
         if has_token && send(progress.clone()) {
             *slot = None;
@@ -74,12 +73,12 @@ impl Rate {
 }
 
 impl Latest {
-    /// The value that was held back, if there is one.
+    /// Takes the value that was held back, if there is one.
     pub(crate) fn take(&self) -> Option<Progress> {
         self.lock().take()
     }
 
-    /// Waits for a value that is held back, and for its turn.
+    /// Waits for a value that was held back, and for its turn.
     pub(crate) async fn next(&self) -> Progress {
         loop {
             self.put.notified().await;
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_passes_up_to_the_rate_and_the_newest_is_held() {
+    fn progress_is_limited_and_the_newest_is_held_back() {
         let latest = Arc::new(Latest::default());
         let mut rate = Rate::new(Arc::clone(&latest));
         let mut sent = Vec::new();
@@ -118,7 +117,7 @@ mod tests {
                 true
             });
         }
-        // The burst, and what the time of this loop added.
+        // The burst, plus the tokens added during this loop.
         assert!(
             (BURST as usize..10_000).contains(&sent.len()),
             "{}",
@@ -126,13 +125,13 @@ mod tests {
         );
         let held = latest.take().map(|one| one.done);
         assert!(held == Some(9_999) || sent.last() == Some(&9_999));
-        // A value that is not greater is neither sent nor held.
+        // A value that is not greater is neither sent nor held back.
         rate.report(progress(5), |_| panic!("it is older"));
         assert!(latest.take().is_none());
     }
 
     #[test]
-    fn progress_tokens_come_back_with_time_and_not_beyond_the_burst() {
+    fn progress_tokens_refill_up_to_the_burst() {
         let mut rate = Rate::new(Arc::default());
         let begun = rate.since;
         for _ in 0..BURST {
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_that_cannot_be_queued_is_held() {
+    fn progress_is_held_back_if_the_queue_is_full() {
         let latest = Arc::new(Latest::default());
         let mut rate = Rate::new(Arc::clone(&latest));
         rate.report(progress(1), |_| false);

@@ -1,4 +1,4 @@
-//! A call from the request that makes it to the answer that it gets, with what is said and asked on the way.
+//! A tool call from its request to its response, with the messages and questions in between.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ mod asking;
 mod telling;
 mod wishing;
 
-/// How long a result waits for what its call has still to say, and for a client to be told that a question is off.
+/// Time limit for a call's last messages before its result, and for telling a client that a question was withdrawn.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A call under way: of this request, or of the one before.
+/// A call in progress, from this request or an earlier one.
 struct Running {
     key: Key,
     work: Work,
     heard: Heard,
 }
 
-/// How far a request brings its call.
+/// Progress of a call within one request.
 enum Step {
     Done(Outcome),
     Asks(Work, Question),
@@ -46,24 +46,24 @@ enum Step {
     Broken,
 }
 
-/// What a request comes to.
+/// Outcome of a request.
 pub(super) enum Ended {
-    /// Its call has ended.
+    /// The call has ended.
     Outcome(Box<Outcome>),
-    /// Its call waits for the client's answer.
+    /// The call waits for an answer of the client.
     Asks(Box<InputRequiredResult>),
-    /// It was cancelled: the protocol wants no answer, and throws away what it is given.
+    /// The request was cancelled: the protocol expects no response, and discards one.
     Stopped,
 }
 
-/// What a client answers to what it was asked before.
+/// The client's answers to earlier questions.
 pub(super) struct Answers {
     pub(super) state: Option<String>,
     pub(super) responses: Option<InputResponses>,
 }
 
 impl Session {
-    /// Answers `tools/call`.
+    /// Handles `tools/call`.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -73,7 +73,7 @@ impl Session {
         let mut arguments = request.arguments.unwrap_or_default();
         match self.server.catalogue().find(&tool, &arguments) {
             Some(Found::Answer(answer)) => return Ok(answer.into()),
-            // From here on it is that call, and no other.
+            // From here on the request counts as a call of the tool that it names.
             Some(Found::Call {
                 name,
                 arguments: inner,
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Brings a call as far as one request can.
+    /// Drives a call as far as one request can.
     pub(super) async fn run(
         &self,
         tool: &str,
@@ -111,7 +111,7 @@ impl Session {
         };
         let mut next = match answers.state {
             Some(state) if is_modern(context) => self.answered(&state, &key, answers.responses)?,
-            // Who knows what a server is going to ask may answer at once: the server's wish alone, and no approval.
+            // Answers to a server's requests may be sent ahead by a client that knows them; an approval never.
             _ if is_modern(context) => {
                 Ok(self.begin(key, answers.responses.unwrap_or_default(), context))
             }
@@ -148,12 +148,12 @@ impl Session {
                     shared.metrics.stopped(known);
                     return Ok(Ended::Stopped);
                 }
-                Step::Broken => return Err(ErrorData::internal_error("the call broke", None)),
+                Step::Broken => return Err(ErrorData::internal_error("the call failed unexpectedly", None)),
             };
         }
     }
 
-    /// Hands a call in.
+    /// Starts a call.
     fn begin(
         &self,
         key: Key,
@@ -186,7 +186,7 @@ impl Session {
         Running { key, work, heard }
     }
 
-    /// Waits for a call, passes on what it says, and has its questions answered, as far as this request can.
+    /// Waits for a call, forwards its messages, and has its questions answered as far as this request allows.
     async fn go_on(
         &self,
         mut work: Work,
@@ -212,7 +212,7 @@ impl Session {
                 },
             }
         };
-        // With it goes all that could still say something, or wait for an answer.
+        // Dropping it also drops everything that could still send a message or wait for an answer.
         drop(work);
         let last = async {
             while tells || asks {
@@ -226,7 +226,7 @@ impl Session {
         end
     }
 
-    /// Counts what came of a call, and tells the person of a refusal what the model must not read.
+    /// Counts the outcome of a call, and reports a denial to the person, including hints that the model must not read.
     async fn counted(&self, name: &str, outcome: &Outcome, context: &RequestContext<RoleServer>) {
         let shared = &self.server.0;
         let world = shared.pipeline.world();
@@ -239,7 +239,7 @@ impl Session {
             return;
         }
         (shared.on_refusal)(name, error);
-        // A log is for the person, as the client shows it; the result is for the model.
+        // The client shows logs to the person; the result goes to the model.
         let level = LogLevel::Warn;
         if self.least(context).is_some_and(|least| least.hears(level)) {
             let told = json!({
@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// What the client gets of an outcome.
+    /// Converts an outcome to the client's result.
     async fn ended(
         &self,
         name: &str,
@@ -278,7 +278,7 @@ impl Session {
     }
 }
 
-/// The trace context that a request carries, if it is one: version, trace, span and flags in hex.
+/// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hexadecimal.
 fn trace_of(meta: &RequestMetaObject) -> Option<String> {
     let trace = meta.get("traceparent")?.as_str()?;
     let hex = |part: &str| {
@@ -290,7 +290,8 @@ fn trace_of(meta: &RequestMetaObject) -> Option<String> {
     (lengths == [2, 32, 16, 2] && parts.into_iter().all(hex)).then(|| trace.to_owned())
 }
 
-/// What a server behind the tool cannot do without, and this client did not declare: the protocol's own error.
+/// Returns the protocol's own error if the server behind the tool requires a capability that this client did not
+/// declare.
 fn lacking(error: &ToolError) -> Option<ErrorData> {
     let details = error.details.as_ref()?;
     let code = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;

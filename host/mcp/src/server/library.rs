@@ -1,6 +1,6 @@
-//! What the servers behind have beside tools: their resources and prompts, listed here and read by calls.
+//! Resources and prompts of the servers behind this one, listed here and read by tool calls.
 //!
-//! Never here: a way to a server past the pipeline. What is read is read by a call of the tool that reads it.
+//! Out of scope: access to a server that bypasses the pipeline. Entries are read by calling the tool that reads them.
 
 use mimir_core::config::Marks;
 use mimir_core::mark::Mark;
@@ -24,10 +24,10 @@ use super::Session;
 use super::calling::{Answers, Ended};
 use super::session::is_modern;
 
-/// Items on a page, as of tools.
+/// Number of items on a page, as for tools.
 const PAGE: usize = 250;
 
-/// A page of a list, and where the next one begins.
+/// Returns a page of a list, and the cursor of the next one.
 pub(super) fn page<T: Clone>(
     all: &[T],
     cursor: Option<&str>,
@@ -46,9 +46,9 @@ pub(super) fn page<T: Clone>(
     Ok((page.to_vec(), next))
 }
 
-/// A cursor that leads nowhere.
+/// Error for an invalid cursor.
 fn no_cursor() -> ErrorData {
-    let message = "the cursor is none that this server gave out, or the list is shorter now; list from the beginning";
+    let message = "the cursor is not valid, or the list is shorter now: list from the beginning";
     ErrorData::invalid_params(message, None)
 }
 
@@ -78,9 +78,9 @@ impl Session {
                     contents.for_each(|one| result::mark_resource(one, &mark));
                 }
                 read.meta = Some(meta(&outcome));
-                // A server of the older era does not say it, and rmcp takes it out again for a client of that one.
+                // Older servers do not set it, and rmcp removes it for older clients.
                 read.result_type = Some(ResultType::COMPLETE);
-                // Each reading is a call at the gates, by this person: nothing on the way keeps it for the next.
+                // Each read is a call that is checked for this person: nothing on the way may cache it.
                 read.ttl_ms = is_modern(&context).then_some(0);
                 read.cache_scope = is_modern(&context).then_some(CacheScope::Private);
                 Ok(read.into())
@@ -97,7 +97,7 @@ impl Session {
     ) -> Result<GetPromptResponse, ErrorData> {
         let servers = self.server.servers();
         let Some(place) = servers.and_then(|servers| servers.prompt(&request.name)) else {
-            let message = "there is no such prompt; prompts/list has all of them";
+            let message = "prompt not found: list all with prompts/list";
             return Err(ErrorData::invalid_params(message, None));
         };
         self.still_is(&place, &request.name)?;
@@ -123,8 +123,8 @@ impl Session {
         }
     }
 
-    /// Proposals for an argument of a prompt or template, from the server that has it: by a call of the tool that reads
-    /// it, since the server is sent what was typed.
+    /// Returns completions for an argument of a prompt or template from its server, by calling the tool that reads it,
+    /// since the typed text is sent to the server.
     pub(super) async fn proposals(
         &self,
         request: CompleteRequestParams,
@@ -139,7 +139,7 @@ impl Session {
             _ => None,
         };
         let Some(place) = place else {
-            let message = "there is nothing of this name to complete an argument of";
+            let message = "no prompt or resource template of this name takes arguments";
             return Err(ErrorData::invalid_params(message, None));
         };
         self.shown(&place)?;
@@ -154,7 +154,7 @@ impl Session {
         self::read(&outcome)
     }
 
-    /// Runs a call whose request has no room for a question in its answer.
+    /// Runs a call for a request whose response has no room for a question.
     pub(super) async fn run_at_once(
         &self,
         tool: &str,
@@ -175,10 +175,10 @@ impl Session {
         }
     }
 
-    /// Refuses a prompt whose entry has changed since a person trusted the server.
+    /// Rejects a prompt whose entry has changed since a person trusted the server.
     fn still_is(&self, place: &Place, name: &str) -> Result<(), ErrorData> {
         if self.shown(place).is_err() {
-            // Whether it may be read at all is decided by the call.
+            // The call itself decides if the prompt may be read at all.
             return Ok(());
         }
         let catalogue = self.server.catalogue();
@@ -187,12 +187,12 @@ impl Session {
             true => Ok(()),
             false => Err(fault(&ToolError::new(
                 Code::PermissionDenied,
-                "the server says something else of this prompt than it did; it cannot be used before a person has trusted the server again (`mimir mcp trust`)",
+                "the server has changed its description of this prompt: it cannot be used until a person trusts the server again (`mimir mcp trust`)",
             ))),
         }
     }
 
-    /// The resource of this URI, if there is one to be seen.
+    /// Returns the visible resource with this URI.
     pub(super) fn place_of(&self, uri: &str) -> Result<Place, ErrorData> {
         let servers = self.server.servers();
         servers
@@ -200,7 +200,7 @@ impl Session {
             .ok_or_else(|| not_there(uri))
     }
 
-    /// Refuses what may not be read: nothing else is asked of its server either.
+    /// Rejects a resource that may not be read: its server then gets no other request for it either.
     pub(super) fn shown(&self, place: &Place) -> Result<(), ErrorData> {
         let world = self.server.0.pipeline.world();
         let tool = world.registry.get(&place.tool);
@@ -208,13 +208,13 @@ impl Session {
             true => Ok(()),
             false => Err(fault(&ToolError::new(
                 Code::PolicyDenied,
-                "what this server has beside tools may not be used",
+                "the resources and prompts of this server may not be used",
             ))),
         }
     }
 }
 
-/// A stranger's prompt, which goes before a model like a result: its words are marked like those of one.
+/// Marks the text of an untrusted server's prompt like that of a tool result, because a model reads both.
 fn marked(messages: Vec<PromptMessage>, mark: &Mark) -> Vec<PromptMessage> {
     let mut all = Vec::with_capacity(messages.len());
     for mut message in messages {
@@ -230,7 +230,7 @@ fn marked(messages: Vec<PromptMessage>, mark: &Mark) -> Vec<PromptMessage> {
     all
 }
 
-/// The URI of what was read, as the client knows it.
+/// Replaces the URI of a read resource by the one that the client knows.
 fn named(contents: &mut rmcp::model::ResourceContents, place: &Place) {
     use rmcp::model::ResourceContents::{BlobResourceContents, TextResourceContents};
     match contents {
@@ -241,17 +241,17 @@ fn named(contents: &mut rmcp::model::ResourceContents, place: &Place) {
     }
 }
 
-/// What was read, as the protocol has it.
+/// Parses the outcome of a read into the protocol's type.
 fn read<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData> {
     let output: &Output = outcome.result().map_err(fault)?;
     let value = whole(output).ok_or_else(|| {
         fault(&ToolError::new(
             Code::LimitExceeded,
-            "what the server sends is longer than a result may be (limits.outputChars)",
+            "the server's answer is longer than the limit for results (limits.outputChars)",
         ))
     })?;
     serde_json::from_value(value).map_err(|error| {
-        let message = format!("the server's answer is not what was asked for: {error}");
+        let message = format!("the server's answer does not match the request: {error}");
         ErrorData::internal_error(message, None)
     })
 }
@@ -262,7 +262,7 @@ fn meta(outcome: &Outcome) -> MetaObject {
     MetaObject(meta)
 }
 
-/// A failure, in the protocol's words: reading has no result that says that it failed.
+/// Converts a tool error to a protocol error: reads have no result that can carry one.
 pub(super) fn fault(error: &ToolError) -> ErrorData {
     let data = Some(json!({ "code": error.code, "details": error.details }));
     let message = error.to_string();
@@ -276,7 +276,7 @@ pub(super) fn fault(error: &ToolError) -> ErrorData {
     }
 }
 
-/// What the server behind refused it with, where that means the same of this server.
+/// Returns the error code of the server behind this one, if it means the same here.
 fn theirs(error: &ToolError) -> Option<ErrorCode> {
     let code = &error.details.as_ref()?["protocolCode"];
     let same = [
@@ -288,7 +288,7 @@ fn theirs(error: &ToolError) -> Option<ErrorCode> {
 }
 
 fn not_there(uri: &str) -> ErrorData {
-    let message = "there is no such resource; resources/list has all of them";
+    let message = "resource not found: list all with resources/list";
     ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
 }
 
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_that_was_not_given_out_is_an_error() {
+    fn page_rejects_an_unknown_cursor() {
         let all: Vec<usize> = (0..PAGE + 10).collect();
         let (first, next) = page(&all, None).unwrap();
         assert_eq!((first.len(), next.as_deref()), (PAGE, Some("250")));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_refused_with_is_passed_on_where_it_means_the_same() {
+    fn fault_passes_on_equivalent_error_codes() {
         let refused = |code: i32| {
             let details = json!({ "protocolCode": code });
             fault(&ToolError::new(Code::ExecutionError, "no").with_details(details)).code

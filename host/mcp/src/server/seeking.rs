@@ -1,7 +1,7 @@
-//! A call of a tool that is not known, while the server behind that may have it is not there yet, or a component that
-//! may have it was not described yet: it waits for that.
+//! Calls of unknown tools while the server that may have the tool has not started yet, or a component that may have it
+//! has not been described yet: the call waits for that.
 //!
-//! Never here: the call itself.
+//! Out of scope: the call itself.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use mimir_core::Code;
 
 use super::Server;
 
-/// How long it may take until what a server has said counts.
+/// Time limit until a server's new description takes effect.
 const COUNTS: Duration = Duration::from_secs(5);
 
 impl Server {
-    /// Waits for the servers behind that may have this tool, if it is not known, and until what they say counts.
+    /// If a tool is unknown, waits for the servers that may have it, and until their descriptions take effect.
     pub(super) async fn seek(&self, tool: &str) {
         if self.is_there(tool) {
             return;
         }
         if let Some(described) = self.0.described.get() {
-            // A component that is described for the first time may have it. What describes them gives up by itself.
+            // A component that is being described for the first time may have it. The description has a time limit.
             let mut described = described.clone();
             let _ = described.wait_for(|described| *described).await;
         }
@@ -33,7 +33,7 @@ impl Server {
         let known = servers.knows(tool);
         let counts =
             async { while known && !self.is_told(tool) && replaced.changed().await.is_ok() {} };
-        // What has no tool of this name is refused as such.
+        // On a timeout the call fails because the tool is unknown.
         let _ = tokio::time::timeout(COUNTS, counts).await;
     }
 
@@ -41,7 +41,7 @@ impl Server {
         self.0.pipeline.world().registry.get(tool).is_some()
     }
 
-    /// Whether it is there, or it is known why it is not.
+    /// Returns true if the tool exists, or if the reason for its absence is known.
     fn is_told(&self, tool: &str) -> bool {
         let world = self.0.pipeline.world();
         let found = world.registry.find(tool);

@@ -1,4 +1,4 @@
-//! One connection: its session in the pipeline, and what its client has asked for.
+//! A client connection: its session in the pipeline, and its subscriptions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -17,37 +17,37 @@ use crate::logs::Least;
 use super::Server;
 use super::watching::Watched;
 
-/// One connection. The session in the pipeline ends with it.
+/// A client connection. Its pipeline session ends with it.
 pub(crate) struct Session {
     pub(super) server: Server,
     id: String,
-    /// What the client wants to hear of logs.
+    /// Minimum level of logs that the client wants.
     least: Mutex<Least>,
-    /// Tells the client of changes.
+    /// Task that notifies the client of changes.
     teller: Mutex<Option<AbortHandle>>,
     pub(super) watched: Mutex<Watched>,
     gone: Gone,
 }
 
-/// Says that nobody waits for the results of a session any more.
+/// Signals that the results of a session are no longer awaited.
 #[derive(Clone, Default)]
 pub(crate) struct Gone(watch::Sender<bool>);
 
 impl Gone {
-    /// Nobody waits from now on: its calls are stopped.
+    /// Sends the signal: the session's calls are stopped.
     pub(crate) fn say(&self) {
         self.0.send_replace(true);
     }
 
-    /// Completes when it was said.
+    /// Completes when the signal has been sent.
     pub(crate) async fn said(&self) {
-        // It is here, so the sender is.
+        // `self` holds the sender, so waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|gone| *gone).await;
     }
 }
 
 impl Server {
-    /// A session for a client that has connected.
+    /// Creates a session for a client that has connected.
     pub(crate) fn session(&self) -> Session {
         Session {
             server: self.clone(),
@@ -61,8 +61,8 @@ impl Server {
 }
 
 impl Session {
-    /// The session in the pipeline that a request belongs to: that of its connection, or, where the protocol knows no
-    /// connections, that of whoever made it.
+    /// Returns the pipeline session of a request: that of its connection, or, where the protocol has no connections,
+    /// that of its principal.
     pub(super) fn of(&self, request: &RequestContext<RoleServer>) -> String {
         match principal(request) {
             Some(principal) if is_modern(request) => principal.id.clone(),
@@ -70,12 +70,12 @@ impl Session {
         }
     }
 
-    /// Whose request it is, where that is known.
+    /// Returns the user of a request, if known.
     pub(super) fn user(request: &RequestContext<RoleServer>) -> Option<String> {
         principal(request)?.user.clone()
     }
 
-    /// Whose answers it brings: behind an identity provider, those of one of many people.
+    /// Returns the scope of a request's answers: behind an identity provider, that of one user among many.
     pub(super) fn whose(request: &RequestContext<RoleServer>) -> Whose {
         match Self::user(request) {
             Some(_) => Whose::OneOfMany,
@@ -83,12 +83,12 @@ impl Session {
         }
     }
 
-    /// Where it is said that nobody waits for its results any more.
+    /// Returns the signal that the session's results are no longer awaited.
     pub(crate) fn gone(&self) -> &Gone {
         &self.gone
     }
 
-    /// Completes when nobody waits for its results any more.
+    /// Completes when the session's results are no longer awaited.
     pub(super) async fn over(&self) {
         tokio::select! {
             () = self.gone.said() => {}
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Completes when the session over HTTP has ended that a request belongs to.
+    /// Completes when the HTTP session of a request has ended.
     pub(super) async fn left(request: &RequestContext<RoleServer>) {
         let visit = parts(request).and_then(|parts| parts.extensions.get::<Arc<Visit>>());
         match visit {
@@ -105,12 +105,12 @@ impl Session {
         }
     }
 
-    /// The client has said what it wants to hear of logs.
+    /// Sets the minimum log level of the client.
     pub(super) fn hear(&self, least: Least) {
         *lock(&self.least) = least;
     }
 
-    /// What of a call's log its client wants to hear. Since 2026-07-28 each request says so, or wants nothing.
+    /// Returns the minimum log level for a call. Since 2026-07-28 each request sets it, or gets no logs.
     pub(super) fn least(&self, request: &RequestContext<RoleServer>) -> Option<Least> {
         match is_modern(request) {
             true => Least::of_request(&request.meta),
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Tells the client of changes of the list from now on.
+    /// Starts to notify the client of list changes.
     pub(super) fn follow(&self, peer: Peer<RoleServer>) {
         let mut changes = self.server.changes();
         let mut known = *changes.borrow_and_update();
@@ -158,7 +158,7 @@ impl Drop for Session {
     }
 }
 
-/// Whether a request is of the protocol without requests of the server's own.
+/// Returns true if a request uses the protocol generation without server requests.
 pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
     request
         .protocol_version()
@@ -173,7 +173,7 @@ fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {
     parts(request)?.extensions.get::<Principal>()
 }
 
-/// What stood before the body, where the request came over HTTP.
+/// Returns the request's headers, if it came over HTTP.
 fn parts(request: &RequestContext<RoleServer>) -> Option<&::http::request::Parts> {
     request.extensions.get::<::http::request::Parts>()
 }

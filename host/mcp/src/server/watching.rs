@@ -1,4 +1,4 @@
-//! What a client is told without asking: that a list is another, and that a resource which it watches is.
+//! Notifications of list changes and resource updates.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -17,14 +17,14 @@ use super::Session;
 use super::library::fault;
 use super::session::lock;
 
-/// Resources that one session watches at a time.
+/// Maximum number of resources that a session watches.
 const WATCHED_MOST: usize = 256;
 
-/// The resources that a session watches, by the URIs that it knows.
+/// The resources that a session watches, by the URIs that the client knows.
 #[derive(Default)]
 pub(super) struct Watched {
     places: HashMap<String, Place>,
-    /// Their URIs: others are of other sessions.
+    /// Their URIs: updates of other URIs belong to other sessions.
     uris: Arc<Mutex<HashSet<String>>>,
     teller: Option<AbortHandle>,
 }
@@ -43,7 +43,7 @@ impl Drop for Watched {
         }
         runtime.spawn(async move {
             for place in places.into_values() {
-                // A server that is gone needs not be told.
+                // An error means that the server is gone, and the watch with it.
                 let _ = place.unwatch().await;
             }
         });
@@ -51,7 +51,7 @@ impl Drop for Watched {
 }
 
 impl Session {
-    /// Watches a resource from now on.
+    /// Watches a resource.
     pub(super) async fn subscribe_to(
         &self,
         uri: String,
@@ -63,7 +63,7 @@ impl Session {
                 return Ok(());
             }
             if watched.places.len() >= WATCHED_MOST {
-                let message = format!("a session watches {WATCHED_MOST} resources at most");
+                let message = format!("too many watched resources: the limit is {WATCHED_MOST} per session");
                 return Err(ErrorData::invalid_request(message, None));
             }
         }
@@ -81,7 +81,7 @@ impl Session {
         Ok(())
     }
 
-    /// Watches a resource no more.
+    /// Stops watching a resource.
     pub(super) async fn unsubscribe_from(&self, uri: &str) -> Result<(), ErrorData> {
         let place = {
             let mut watched = lock(&self.watched);
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Has the server of a resource say when it changes: by a call, since the server is sent the URI.
+    /// Subscribes to a resource at its server, by a tool call, since the URI is sent to the server.
     async fn watch(
         &self,
         uri: &str,
@@ -103,7 +103,7 @@ impl Session {
         let place = self.place_of(uri)?;
         self.shown(&place)?;
         if !place.is_watchable() {
-            let message = "the server of this resource does not say when it is another";
+            let message = "the server of this resource does not support update notifications";
             return Err(ErrorData::invalid_request(message, None));
         }
         let watching = self.run_at_once(&place.tool, place.watching(), context);
@@ -123,7 +123,7 @@ impl Session {
         let mut news = None;
         let accepted = subscription.accepted();
         for uri in accepted.resource_subscriptions.iter().flatten() {
-            // It was accepted without asking its server, which may say no: then there is no news of it.
+            // The filter was accepted before the server was asked; if it declines, there are no updates.
             if let Ok(place) = self.watch(uri, subscription.request_context()).await {
                 watched.places.insert(uri.clone(), place);
             }
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    /// What of a subscription can be served.
+    /// Returns the part of a subscription that is supported.
     pub(super) fn served(&self, wanted: &SubscriptionFilter) -> SubscriptionFilter {
         let mut all = SubscriptionFilter::builder().tools_list_changed();
         let Some(servers) = self.server.servers().filter(|servers| servers.shares()) else {
@@ -179,7 +179,7 @@ impl Session {
     }
 }
 
-/// Says which lists are others. Whether it could be said.
+/// Notifies the client of changed lists. Returns false if that failed.
 async fn announce(
     sink: &SubscriptionSink,
     accepted: &SubscriptionFilter,
@@ -200,12 +200,12 @@ async fn announce(
     sent
 }
 
-/// The next resource that is another; never, where nothing is watched.
+/// Returns the next updated resource; never completes if none is watched.
 async fn next(news: &mut Option<(Arc<Servers>, Receiver<Updated>)>) -> Option<String> {
     match news {
         Some((servers, receiver)) => match receiver.recv().await {
             Ok(updated) => servers.uri_of(&updated),
-            // What was too much is lost.
+            // Updates beyond the capacity of the channel are lost.
             Err(RecvError::Lagged(_)) => None,
             Err(RecvError::Closed) => std::future::pending().await,
         },
@@ -213,7 +213,7 @@ async fn next(news: &mut Option<(Arc<Servers>, Receiver<Updated>)>) -> Option<St
     }
 }
 
-/// Tells a client of the resources that it watches.
+/// Notifies a client of updates of the resources that it watches.
 async fn tell(
     news: (Arc<Servers>, Receiver<Updated>),
     uris: Arc<Mutex<HashSet<String>>>,

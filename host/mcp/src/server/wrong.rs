@@ -1,4 +1,4 @@
-//! What is wrong about a request of a method that the protocol has, whose params are not as it has them.
+//! Explains why the params of a known method are not valid.
 
 #![expect(
     deprecated,
@@ -14,13 +14,13 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The most of what is said of a value, which is the client's own.
+/// Maximum length of a quoted value, which comes from the client.
 const WORDS_MOST: usize = 200;
 
-/// Params that are looked through, one by one, for the one that is wrong.
+/// Maximum number of params that are tested one by one to find the wrong one.
 const PARAMS_MOST: usize = 16;
 
-/// What is wrong about these params; nothing if the protocol has no such method.
+/// Describes the fault in these params; none if the protocol has no such method.
 pub(crate) fn wrong_params(method: &str, params: Option<&Value>) -> Option<ErrorData> {
     let why: fn(&JsonObject) -> Option<String> = match method {
         "initialize" => why::<InitializeRequestParams>,
@@ -41,21 +41,21 @@ pub(crate) fn wrong_params(method: &str, params: Option<&Value>) -> Option<Error
     let why = match params {
         None => why(&JsonObject::new()),
         Some(Value::Object(params)) => why(params),
-        Some(_) => Some("they are no JSON object".to_owned()),
+        Some(_) => Some("they are not a JSON object".to_owned()),
     };
-    let mut words = format!("the params of `{method}` are not as the protocol has them");
+    let mut words = format!("the params of `{method}` do not match the protocol");
     if let Some(why) = why {
         words.push_str(": ");
         words.push_str(&why);
     }
     let arguments = params.and_then(|params| params.get("arguments"));
     if method == "tools/call" && arguments.is_some_and(Value::is_string) {
-        words.push_str("; `arguments` is a JSON object, and no text that holds one");
+        words.push_str("; `arguments` must be a JSON object, not a string that contains one");
     }
     Some(ErrorData::invalid_params(words, None))
 }
 
-/// Why these are no params of this kind.
+/// Returns the reason why the params do not parse as this type.
 fn why<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
     let cut = |error: String| mimir_core::text::prefix(&error, WORDS_MOST).to_owned();
     if let Some(meta) = params.get("_meta")
@@ -64,7 +64,7 @@ fn why<T: DeserializeOwned>(params: &JsonObject) -> Option<String> {
         return Some(format!("`_meta`: {}", cut(error)));
     }
     let error = fails::<T>(Value::Object(params.clone()))?;
-    // The one without which something else is wrong, or nothing.
+    // Finds the param without which the rest parses.
     let is_it = |name: &&String| {
         let mut rest = params.clone();
         rest.remove(*name);
@@ -89,7 +89,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn describe_names_the_wrong_param() {
         let words = |method, params: Value| {
             let wrong = wrong_params(method, Some(&params));
             wrong
@@ -102,12 +102,12 @@ mod tests {
         assert!(said.contains("missing field `name`"), "{said}");
         let said = words("tools/call", json!({"name": "a", "arguments": "{}"}));
         assert!(said.contains("`arguments`: invalid type"), "{said}");
-        assert!(said.ends_with("no text that holds one"), "{said}");
+        assert!(said.ends_with("not a string that contains one"), "{said}");
         let said = words("logging/setLevel", json!({"level": "loud"}));
         assert!(said.contains("`level`: unknown variant"), "{said}");
         let said = words("ping", json!({"_meta": 5}));
         assert!(said.contains("`_meta`: "), "{said}");
-        assert!(words("ping", json!([1])).ends_with("no JSON object"));
+        assert!(words("ping", json!([1])).ends_with("not a JSON object"));
         assert!(wrong_params("nonsense/now", None).is_none());
     }
 }

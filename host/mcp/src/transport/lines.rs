@@ -1,4 +1,5 @@
-//! A client on a pair of streams: a message a line, and an answer to what cannot be read, for somebody may wait for it.
+//! A client on a pair of streams, one message per line. Invalid messages get an error response, because the client may
+//! be waiting for one.
 
 use std::io;
 
@@ -16,24 +17,24 @@ use crate::server::wrong_params;
 
 use super::traces::Traces;
 
-/// Speaks with a client line by line.
+/// Exchanges messages with a client line by line.
 pub(super) struct Lines<R, W> {
     reader: Reader<R>,
     writer: Writer<W>,
-    /// What can be told of a line that is too long, while the rest of it goes by.
+    /// State of the id scanner for a line that is too long, while the rest of it is skipped.
     too_long: Option<Traces>,
-    /// An answer on its way. Nothing more is read before it is there.
+    /// Response that is being written. No further line is read before it is complete.
     answering: Option<JoinHandle<()>>,
 }
 
-/// What was read.
+/// Result of a read.
 enum Read {
     Whole(Vec<u8>),
     TooLong(Traces),
     End,
 }
 
-/// What a line comes to.
+/// Meaning of a line.
 enum Heard {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
     Fault(Option<RequestId>, ErrorData),
@@ -54,7 +55,7 @@ where
         }
     }
 
-    /// The next line. May be dropped and called again.
+    /// Returns the next line. Cancel-safe.
     async fn next(&mut self) -> Read {
         loop {
             match (self.reader.next().await, self.too_long.take()) {
@@ -72,13 +73,13 @@ where
         }
     }
 
-    /// Says what is wrong. By itself: whoever waits for the next line may stop waiting in between.
+    /// Sends an error response in a task of its own, because the read that triggers it may be cancelled.
     pub(super) fn say(&mut self, id: Option<RequestId>, error: ErrorData) {
-        // Without a name it has the name null, as JSON-RPC has it.
+        // JSON-RPC requires the id null if the request's id is unknown.
         let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
         let writer = self.writer.clone();
         self.answering = Some(tokio::spawn(async move {
-            // Who has gone away needs no answer.
+            // An error means that the client has disconnected.
             let _ = writer.send(&answer).await;
         }));
     }
@@ -109,7 +110,7 @@ where
                 Read::End => return None,
                 Read::TooLong(traces) => {
                     let most = LINE_MOST >> 20;
-                    let words = format!("a message has {most} MiB at most; send it in parts");
+                    let words = format!("the message is too long: the limit is {most} MiB");
                     unread(&traces, ErrorData::invalid_request(words, None))
                 }
                 Read::Whole(line) => hear(&line),
@@ -142,22 +143,22 @@ fn hear(line: &[u8]) -> Heard {
     match serde_json::from_slice(line) {
         Ok(Value::Object(message)) => no_message(&message),
         Ok(Value::Array(_)) => {
-            let words = "this protocol has no batches; send each message on a line of its own";
+            let words = "batches are not supported: send each message on a line of its own";
             Heard::Fault(None, ErrorData::invalid_request(words, None))
         }
         Ok(_) => Heard::Fault(None, ErrorData::invalid_request(NO_MESSAGE, None)),
         Err(error) => {
             let words = format!(
-                "the line is no JSON: {error}; nothing of it was done, send it again as one line of valid JSON"
+                "the line is not valid JSON: {error}. Nothing was executed: send the message again as one line of valid JSON"
             );
             unread(&Traces::of(line), ErrorData::parse_error(words, None))
         }
     }
 }
 
-const NO_MESSAGE: &str = "this is no request of JSON-RPC: one is an object with `\"jsonrpc\": \"2.0\"`, an `id` that is a text or a whole number, and a `method`";
+const NO_MESSAGE: &str = "not a JSON-RPC request: expected an object with `\"jsonrpc\": \"2.0\"`, an `id` that is a string or an integer, and a `method`";
 
-/// What is JSON, and no message as the protocol has them.
+/// Handles a line that is JSON, but not a valid message.
 fn no_message(message: &Map<String, Value>) -> Heard {
     let id = message.get("id");
     let id = id.and_then(|id| RequestId::deserialize(id).ok());
@@ -165,7 +166,7 @@ fn no_message(message: &Map<String, Value>) -> Heard {
     let invalid = || ErrorData::invalid_request(NO_MESSAGE, None);
     match message.get("method").and_then(Value::as_str) {
         Some(_) if !message.contains_key("id") => {
-            tracing::debug!("a notification that cannot be read is not heard");
+            tracing::debug!("an invalid notification was ignored");
             Heard::Nothing
         }
         Some(method)
@@ -179,7 +180,7 @@ fn no_message(message: &Map<String, Value>) -> Heard {
     }
 }
 
-/// What is no JSON, or too long to be read.
+/// Handles a line that is not valid JSON, or too long.
 fn unread(traces: &Traces, error: ErrorData) -> Heard {
     match traces.answered() {
         Some(id) => no_answer(Some(id), error),
@@ -187,7 +188,7 @@ fn unread(traces: &Traces, error: ErrorData) -> Heard {
     }
 }
 
-/// What was meant as an answer to a request of ours: who waits for it is told that there is none.
+/// Handles an invalid response to one of our requests: the waiting caller gets an error.
 fn no_answer(id: Option<RequestId>, error: ErrorData) -> Heard {
     match id {
         Some(id) => Heard::Message(Box::new(ClientJsonRpcMessage::error(error, Some(id)))),

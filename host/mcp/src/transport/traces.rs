@@ -1,38 +1,38 @@
-//! What can be told of a message that cannot be read: whose answer it waits for.
+//! Extracts the id of a message that cannot be parsed, so that the error response can name it.
 
 use rmcp::model::RequestId;
 
-/// The longest name that is looked at.
+/// Maximum length in bytes of a token that is examined.
 const TOKEN_MOST: usize = 256;
 
-/// Looks for the names of the outermost object in a text that is no JSON, part by part. It takes no more memory for a
-/// longer text, nor for a deeper one.
+/// Scans invalid JSON, chunk by chunk, for the members of the outermost object. Memory use is constant, independent of
+/// length and depth.
 #[derive(Default)]
 pub(super) struct Traces {
     id: Option<RequestId>,
-    /// Whether it has a method, and whether it has what an answer has.
+    /// Set if a `method` was seen, and if a `result` or `error` was seen.
     method: bool,
     answer: bool,
     depth: usize,
-    /// Whether a text is being read, and whether its next character stands for something else.
+    /// Set inside a string, and directly after a backslash.
     text: bool,
     escaped: bool,
-    /// The text or number that is being read.
+    /// The string or number that is being read.
     token: Vec<u8>,
-    /// The name before the value that is being read.
+    /// Member name of the value that is being read.
     name: Option<Vec<u8>>,
     over: bool,
 }
 
 impl Traces {
-    /// The traces in this text.
+    /// Scans a text.
     pub(super) fn of(text: &[u8]) -> Self {
         let mut traces = Self::default();
         traces.read(text);
         traces
     }
 
-    /// Reads on.
+    /// Scans the next chunk.
     pub(super) fn read(&mut self, part: &[u8]) {
         for byte in part {
             if self.over {
@@ -45,12 +45,12 @@ impl Traces {
         }
     }
 
-    /// The id of a request.
+    /// Returns the id if the message is a request.
     pub(super) fn asked(&self) -> Option<RequestId> {
         self.id.clone().filter(|_| self.method)
     }
 
-    /// The id of an answer to a request of ours.
+    /// Returns the id if the message is a response to one of our requests.
     pub(super) fn answered(&self) -> Option<RequestId> {
         self.id.clone().filter(|_| self.answer && !self.method)
     }
@@ -96,7 +96,7 @@ impl Traces {
         }
     }
 
-    /// The value that was being read has ended. What is cut off has not: it might be another.
+    /// Records the end of a value. A truncated value has no end, because it might have continued.
     fn value(&mut self) {
         if self.depth == 1 && self.id.is_none() && self.name.as_deref() == Some(br#""id""#) {
             self.id = serde_json::from_slice(&self.token).ok();
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_is_found_where_it_can_be_told() {
+    fn id_scanner_finds_unambiguous_ids() {
         let asked = |text: &str| Traces::of(text.as_bytes()).asked();
         let number = |id| Some(RequestId::Number(id));
         let lone = r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"id":9,"p":"\ud83d"}}"#;
@@ -127,11 +127,11 @@ mod tests {
         for none in [
             "",
             "garbage",
-            // It may have been 70.
+            // It may have been 70 before it was cut off.
             r#"{"method":"m","id":7"#,
             r#"{"method":"m","id":[7],"#,
             r#"[{"method":"m","id":7,"#,
-            // A request of ours has that id.
+            // The id belongs to one of our requests.
             r#"{"id":7,"result":{"p":"\ud83d"}}"#,
         ] {
             assert_eq!(asked(none), None, "{none}");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_as_good_as_the_whole() {
+    fn id_scanner_works_across_chunks() {
         let mut traces = Traces::default();
         for byte in br#"{"method":"m","id":42,"x":"#.chunks(1) {
             traces.read(byte);

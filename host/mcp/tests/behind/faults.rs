@@ -1,4 +1,4 @@
-//! What a server can do badly. None of it brings anything else down.
+//! Misbehaving servers, none of which may affect anything else.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Behind, Does, Script, said, text, tool};
 
 #[tokio::test]
-async fn one_that_never_answers_is_not_waited_for_and_is_told() {
+async fn server_timeout_cancels_the_call() {
     let script = Script::new(Does::Nothing);
     let servers = json!({"s": {"command": "s", "timeoutMs": 100}});
     let behind = Behind::on(Default::default(), servers, &[("s", &script)])
@@ -26,7 +26,7 @@ async fn one_that_never_answers_is_not_waited_for_and_is_told() {
     told(&script, 1).await;
 }
 
-/// Waits until a server has heard that so many calls were cancelled.
+/// Waits until a server has received this number of cancellations.
 async fn told(script: &Script, count: usize) {
     for _ in 0..500 {
         if script.heard("notifications/cancelled").len() == count {
@@ -38,7 +38,7 @@ async fn told(script: &Script, count: usize) {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
+async fn server_gets_the_cancellation_of_a_dropped_call() {
     let script = Script::new(Does::Nothing);
     let behind = Behind::one(&script).open().await;
     let call = behind.call("mcp_s_go", json!({}));
@@ -54,7 +54,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn one_that_answers_late_or_twice_answers_nobody_else() {
+async fn server_late_and_double_answers_are_dropped() {
     let script = Script::new(Does::Late(Duration::from_millis(300)));
     let servers = json!({"s": {"command": "s", "timeoutMs": 100}});
     let behind = Behind::on(Default::default(), servers, &[("s", &script)])
@@ -62,7 +62,7 @@ async fn one_that_answers_late_or_twice_answers_nobody_else() {
         .await;
     let late = behind.call("mcp_s_go", json!({})).await;
     assert_eq!(late.result().unwrap_err().code, Code::Timeout);
-    // Its answer comes while nobody waits for it, and the connection goes on.
+    // The late answer arrives, and the connection continues.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let again = behind.call("mcp_s_go", json!({})).await;
     assert_eq!(again.result().unwrap_err().code, Code::Timeout);
@@ -75,7 +75,7 @@ async fn one_that_answers_late_or_twice_answers_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_flood_of_notifications_is_not_heard_to_its_end() {
+async fn server_notification_flood_is_dropped() {
     let script = Script::new(Does::Floods(50_000));
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
@@ -83,7 +83,7 @@ async fn a_flood_of_notifications_is_not_heard_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_flood_of_requests_ends_the_server_and_nothing_else() {
+async fn server_request_flood_stops_only_that_server() {
     for method in ["ping", "roots/list", "nobody/knows"] {
         let script = Script::new(Does::Demands(method));
         let behind = Behind::one(&script).open().await;
@@ -91,31 +91,31 @@ async fn a_flood_of_requests_ends_the_server_and_nothing_else() {
         let outcome = behind.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, Code::LimitExceeded, "{method}: {error}");
-        assert!(error.message.contains("flooded"), "{method}: {error}");
+        assert!(error.message.contains("too many requests"), "{method}: {error}");
         assert!(begun.elapsed() < Duration::from_secs(10), "{method}");
     }
 }
 
 #[tokio::test]
-async fn one_that_crashes_is_started_again() {
+async fn server_restarts_after_a_crash() {
     let script = Script::new(Does::Crashes);
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::ExecutionError, "{error}");
     assert!(error.message.contains("ended"), "{error}");
-    // It ended right after its start, so it is not started again at once.
+    // It ended right after its start, so the backoff applies.
     let at_once = behind.call("mcp_s_go", json!({})).await;
     let error = at_once.result().unwrap_err();
     assert_eq!(error.code, Code::Unavailable, "{error}");
-    assert!(error.message.contains("not started again"), "{error}");
+    assert!(error.message.contains("not be restarted"), "{error}");
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     behind.call("mcp_s_go", json!({})).await;
     assert_eq!(script.started.load(std::sync::atomic::Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
-async fn one_that_does_not_start_says_why_and_takes_no_other_along() {
+async fn server_start_failure_is_explained_and_isolated() {
     let dead = Script::new(Does::Answers(text("never")));
     dead.stillborn
         .store(true, std::sync::atomic::Ordering::SeqCst);
@@ -143,7 +143,7 @@ async fn one_that_does_not_start_says_why_and_takes_no_other_along() {
 }
 
 #[tokio::test]
-async fn one_that_hangs_at_its_end_is_killed() {
+async fn server_that_hangs_on_shutdown_is_killed() {
     let script = Script {
         stubborn: true,
         ..Script::new(Does::Answers(text("hello")))
@@ -163,7 +163,7 @@ async fn one_that_hangs_at_its_end_is_killed() {
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_are_a_limit_and_a_few_are_cut() {
+async fn server_results_are_cut_or_rejected_by_size() {
     let behind = Behind::one(&Script::new(Does::Huge(100 << 20)))
         .open()
         .await;
@@ -177,13 +177,13 @@ async fn a_hundred_megabytes_are_a_limit_and_a_few_are_cut() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_message_is_passed_over() {
+async fn server_invalid_lines_are_ignored() {
     let behind = Behind::one(&Script::new(Does::Prints)).open().await;
     assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "said");
 }
 
 #[tokio::test]
-async fn an_error_of_the_protocol_is_a_failure_that_can_be_shown() {
+async fn server_error_messages_are_made_safe_to_show() {
     let behind = Behind::one(&Script::new(Does::Fails(
         json!({"code": -32602, "message": "no \u{1b}[8mway"}),
     )))
@@ -197,7 +197,7 @@ async fn an_error_of_the_protocol_is_a_failure_that_can_be_shown() {
 }
 
 #[tokio::test]
-async fn names_that_collide_and_schemas_that_are_none_are_left_out_alone() {
+async fn server_broken_tools_are_left_out_alone() {
     let script = Script::new(Does::Answers(text("hello")));
     let mut bad = tool("bad");
     bad["inputSchema"] = json!({"type": "nonsense"});
@@ -236,7 +236,7 @@ async fn names_that_collide_and_schemas_that_are_none_are_left_out_alone() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_not_what_was_promised_is_a_failure() {
+async fn server_results_must_match_the_output_schema() {
     let script = Script::new(Does::Answers(json!({
         "content": [], "structuredContent": {"sum": "three"},
     })));
@@ -250,7 +250,7 @@ async fn a_result_that_is_not_what_was_promised_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_a_secret_is_heard_without_it() {
+async fn server_output_has_secrets_masked() {
     const VALUE: &str = "s3cr3t-value-of-the-key";
     let script = Script::new(Does::Answers(text("hello")));
     script
@@ -290,7 +290,7 @@ async fn a_server_that_says_a_secret_is_heard_without_it() {
 }
 
 #[tokio::test]
-async fn pages_without_end_are_read_and_kept_up_to_a_bound() {
+async fn server_tool_pages_are_limited() {
     let script = Script {
         pages: 3 << 20,
         ..Script::new(Does::Answers(text("hello")))
@@ -301,13 +301,13 @@ async fn pages_without_end_are_read_and_kept_up_to_a_bound() {
     let found = behind.servers.load().await;
     assert_eq!(found.tools.len(), 2, "{:?}", found.quarantined);
     let reason = &found.quarantined[0].reason;
-    assert!(reason.contains("the rest of its tools"), "{reason}");
+    assert!(reason.contains("its remaining tools"), "{reason}");
     assert_eq!(script.heard("tools/list").len(), 3);
     assert!(shelf.all().len() < 9 << 20);
 }
 
 #[tokio::test]
-async fn a_message_of_nothing_but_brackets_is_not_read() {
+async fn server_messages_with_too_many_values_are_rejected() {
     let many = vec![json!([]); 300_000];
     let script = Script::new(Does::Answers(json!({
         "content": [], "structuredContent": {"many": many},
@@ -316,7 +316,7 @@ async fn a_message_of_nothing_but_brackets_is_not_read() {
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::LimitExceeded, "{error}");
-    // Brackets in a text are none.
+    // Brackets inside a string do not count.
     let words = "[],".repeat(300_000);
     let behind = Behind::one(&Script::new(Does::Answers(text(&words))))
         .open()
@@ -325,7 +325,7 @@ async fn a_message_of_nothing_but_brackets_is_not_read() {
 }
 
 #[tokio::test]
-async fn one_that_speaks_what_nobody_knows_is_not_used() {
+async fn server_with_an_unknown_version_is_rejected() {
     for version in ["2031-01-01", "1.0", ""] {
         let mut script = Script::new(Does::Answers(text("never")));
         script.speaks = Some(json!(version));
@@ -339,7 +339,7 @@ async fn one_that_speaks_what_nobody_knows_is_not_used() {
             error.way_out[0].contains("a version of the server `s`"),
             "{error}"
         );
-        assert!(script.heard("tools/list").is_empty(), "it was asked on");
+        assert!(script.heard("tools/list").is_empty(), "more requests were sent");
     }
     let mut old = Script::new(Does::Answers(text("still there")));
     old.speaks = Some(json!("2024-11-05"));
@@ -351,7 +351,7 @@ async fn one_that_speaks_what_nobody_knows_is_not_used() {
 }
 
 #[tokio::test]
-async fn an_error_with_a_code_that_is_none_is_an_answer() {
+async fn server_error_with_an_invalid_code_is_an_answer() {
     let error = json!({"code": 4_294_967_296_i64, "message": "no way"});
     let script = Script::new(Does::Fails(error));
     let behind = Behind::one(&script).open().await;
@@ -367,7 +367,7 @@ async fn an_error_with_a_code_that_is_none_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_call_starts_the_server_that_may_have_its_tool_and_no_other() {
+async fn call_starts_only_the_server_that_may_have_the_tool() {
     let [one, two] = [(); 2].map(|()| Script::new(Does::Answers(text("yes"))));
     let started = |script: &Script| script.started.load(std::sync::atomic::Ordering::SeqCst);
     let both = json!({"one": {"command": "one"}, "two": {"command": "two", "prefix": "second_"}});
@@ -378,10 +378,10 @@ async fn a_call_starts_the_server_that_may_have_its_tool_and_no_other() {
     let found = behind.servers.load_for("mcp_one_go").await;
     assert_eq!((found.tools.len(), found.unseen), (1, 1));
     assert_eq!((started(&one), started(&two)), (1, 0));
-    // What reads its resources has that name whatever the prefix is.
+    // The name of its resource reader does not depend on the prefix.
     let found = behind.servers.load_for("mcp_two_resources_read").await;
     assert_eq!((found.tools.len(), found.unseen), (2, 0));
-    // One without a prefix may have any.
+    // A server without a prefix may have any tool.
     let bare = Script::new(Does::Answers(text("yes")));
     let servers = json!({"bare": {"command": "bare", "prefix": ""}, "one": {"command": "one"}});
     let behind = Behind::on(
@@ -393,7 +393,7 @@ async fn a_call_starts_the_server_that_may_have_its_tool_and_no_other() {
     assert_eq!((started(&bare), started(&one)), (1, 1));
 }
 
-/// What is said of a server that is started with this and ends with these words.
+/// Returns the error of a server that is started with these settings and ends with this output.
 async fn unstarted(server: serde_json::Value, words: String) -> mimir_core::ToolError {
     let dead = Script::new(Does::Answers(text("never")));
     let sure = std::sync::atomic::Ordering::SeqCst;
@@ -404,12 +404,12 @@ async fn unstarted(server: serde_json::Value, words: String) -> mimir_core::Tool
 }
 
 #[tokio::test]
-async fn one_that_does_not_find_what_its_sandbox_hides_is_told_what_shows_it() {
-    // What is there on every machine that this runs on.
+async fn sandbox_hint_names_the_hidden_file_and_the_setting() {
+    // A file that exists on every machine that runs this test.
     let file = std::env::current_exe().unwrap();
     let folder = file.parent().unwrap().display().to_string();
     let file = file.display().to_string();
-    // As Node says it, with more behind it than is kept of last words.
+    // In the form that Node prints, with more lines after it than are stored as last output.
     let words = |file: &str| {
         format!(
             "node:internal\n  throw err;\nError: Cannot find module '{file}'\n    at one\n    at two\n    at three\n    at four\n"
@@ -418,7 +418,7 @@ async fn one_that_does_not_find_what_its_sandbox_hides_is_told_what_shows_it() {
     let server = json!({"command": "s", "args": [file]});
     let error = unstarted(server, words(&file)).await;
     assert!(
-        error.message.contains(&format!("`{file}`, which is there")),
+        error.message.contains(&format!("`{file}`, which exists")),
         "{error}"
     );
     let ways = error.way_out.join("\n");
@@ -427,7 +427,7 @@ async fn one_that_does_not_find_what_its_sandbox_hides_is_told_what_shows_it() {
         "{ways}"
     );
     for (server, words) in [
-        // It is not there, or seen, or not what it was started with, or not what is wrong.
+        // The file does not exist, is visible, is not an argument, or is not the cause.
         (
             json!({"command": "s", "args": ["/nowhere/at/all.js"]}),
             words("/nowhere/at/all.js"),
@@ -448,7 +448,7 @@ async fn one_that_does_not_find_what_its_sandbox_hides_is_told_what_shows_it() {
     ] {
         let error = unstarted(server.clone(), words).await;
         assert!(
-            !error.message.contains("which is there"),
+            !error.message.contains("which exists"),
             "{server}: {error}"
         );
         assert!(error.way_out.is_empty(), "{server}: {error:?}");

@@ -1,4 +1,4 @@
-//! What servers are given and what is kept of them, in memory.
+//! In-memory stores for secrets and for descriptions of servers.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use mimir_core::Redactor;
 use mimir_core::redact::{Vault, VaultError};
 use mimir_mcp::client::Store;
 
-/// What servers said, in memory.
+/// Descriptions of servers, in memory.
 #[derive(Default)]
 pub struct Shelf(Mutex<HashMap<String, String>>);
 
@@ -24,19 +24,19 @@ impl Store for Shelf {
 }
 
 impl Shelf {
-    /// Forgets all of it.
+    /// Removes all entries.
     pub fn clear(&self) {
         self.0.lock().unwrap().clear();
     }
 
-    /// All that is on it.
+    /// Returns all entries as one text.
     pub fn all(&self) -> String {
         let all = self.0.lock().unwrap();
         all.values().cloned().collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Knows one secret.
+/// A vault with one secret.
 pub struct Keeps(pub [(String, String); 1]);
 
 impl Vault for Keeps {

@@ -1,4 +1,4 @@
-//! Resources and prompts of servers, as the clients of mimir see and read them.
+//! Resources and prompts of servers as mimir's clients see and read them.
 
 use std::sync::Arc;
 
@@ -60,18 +60,18 @@ pub fn on(script: &Script, settings: Value) -> Behind {
 }
 
 #[tokio::test]
-async fn what_servers_have_is_listed_under_their_names_and_read_by_calls() {
+async fn library_entries_are_prefixed_and_read_by_calls() {
     let script = script();
     let behind = on(&script, json!({})).open().await;
     let mut wire = behind.room.client(json!({})).await;
     let listed = wire.request("resources/list", json!({})).await["result"].take();
     let resources = listed["resources"].as_array().unwrap();
-    assert_eq!(resources.len(), 1, "the broken one harms nobody: {listed}");
+    assert_eq!(resources.len(), 1, "the broken entry does not affect others: {listed}");
     assert_eq!(resources[0]["uri"], "mcp://s/file:///a.txt");
     assert_eq!(resources[0]["description"], r"hid\u{1b}[8mden");
     assert!(
         resources[0].get("icons").is_none(),
-        "no page is fetched by a look"
+        "listing does not fetch icons"
     );
     let templates = wire.request("resources/templates/list", json!({})).await["result"].take();
     assert_eq!(
@@ -96,7 +96,7 @@ async fn what_servers_have_is_listed_under_their_names_and_read_by_calls() {
     );
     let prompts = wire.request("prompts/list", json!({})).await["result"].take();
     assert_eq!(prompts["prompts"][0]["name"], "mcp_s_p");
-    // Who has read what a stranger wrote is asked before the next call; this session has read nothing.
+    // After reading untrusted text, the next call needs approval; this session has read nothing.
     let mut wire = behind.room.client(json!({})).await;
     let got = wire
         .request("prompts/get", json!({"name": "mcp_s_p"}))
@@ -110,21 +110,21 @@ async fn what_servers_have_is_listed_under_their_names_and_read_by_calls() {
     assert_eq!(
         behind.room.audit.codes(),
         [Value::Null, Value::Null],
-        "both are on record"
+        "both are recorded"
     );
     let tools = wire.request("tools/list", json!({})).await["result"].take();
     assert_eq!(
         tools["tools"].as_array().unwrap().len(),
         1,
-        "a model is shown no reader"
+        "models do not see reader tools"
     );
 }
 
 #[tokio::test]
-async fn to_read_is_asked_about_like_a_call_and_may_be_forbidden() {
+async fn library_reads_need_approval_like_calls() {
     let script = script();
     let behind = on(&script, json!({}));
-    // As they come: nobody has let anything.
+    // As loaded: without any approval.
     let tools = behind.servers.load().await.tools;
     behind.room.replace(tools);
     let mut wire = behind.room.client(json!({})).await;
@@ -149,12 +149,12 @@ async fn to_read_is_asked_about_like_a_call_and_may_be_forbidden() {
     assert_eq!(
         script.heard("resources/read").len(),
         1,
-        "the refused one was not sent"
+        "the denied read was not sent"
     );
 }
 
 #[tokio::test]
-async fn servers_whose_resources_and_prompts_are_off_show_none() {
+async fn library_settings_hide_resources_and_prompts() {
     let script = script();
     let off = json!({"resources": false, "prompts": false});
     let behind = on(&script, off).open().await;
@@ -170,7 +170,7 @@ async fn servers_whose_resources_and_prompts_are_off_show_none() {
         let answer = wire.request(method, params).await;
         assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
     }
-    // One of them off leaves the other.
+    // Disabling one does not affect the other.
     for (off, here, gone) in [
         ("resources", "prompts/list", "resources/list"),
         ("prompts", "resources/list", "prompts/list"),
@@ -190,7 +190,7 @@ async fn servers_whose_resources_and_prompts_are_off_show_none() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_an_error_and_reaches_no_server() {
+async fn library_unknown_entries_reach_no_server() {
     let script = script();
     let behind = on(&script, json!({})).open().await;
     let mut wire = behind.room.client(json!({})).await;
@@ -205,7 +205,7 @@ async fn what_is_not_there_is_an_error_and_reaches_no_server() {
 }
 
 #[tokio::test]
-async fn a_server_proposes_values_and_no_more_than_anybody_reads() {
+async fn completion_values_are_limited() {
     let script = script();
     let behind = on(&script, json!({})).open().await;
     let mut wire = behind.room.client(json!({})).await;
@@ -221,7 +221,7 @@ async fn a_server_proposes_values_and_no_more_than_anybody_reads() {
 }
 
 #[tokio::test]
-async fn who_watches_a_resource_is_told_and_nobody_else() {
+async fn subscription_updates_reach_only_the_subscriber() {
     let script = script();
     *script.telling.lock().unwrap() = json!({"jsonrpc": "2.0",
         "method": "notifications/resources/updated", "params": {"uri": "file:///a.txt"}});
@@ -231,7 +231,7 @@ async fn who_watches_a_resource_is_told_and_nobody_else() {
     let uri = json!({"uri": "mcp://s/file:///a.txt"});
     let answer = watches.request("resources/subscribe", uri.clone()).await;
     assert!(answer["result"].is_object(), "{answer}");
-    // The other watches another.
+    // The other client watches another resource.
     let another = json!({"uri": "mcp://s/file:///b.txt"});
     other.request("resources/subscribe", another).await;
     script.news.notify_one();
@@ -245,7 +245,7 @@ async fn who_watches_a_resource_is_told_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_an_error() {
+async fn library_invalid_answer_is_an_error() {
     let script = script();
     let none = json!({"contents": [{"uri": "file:///a", "blob": "%%%"}]});
     script.also.lock().unwrap().insert("resources/read", none);
@@ -261,9 +261,9 @@ async fn an_answer_that_is_none_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_a_server_of_the_older_era_has_is_whole_to_clients_of_both() {
+async fn library_of_an_older_server_suits_both_generations() {
     let script = script();
-    // It says that anybody may keep it: here each reading is somebody's, and judged.
+    // The server declares the answer cacheable for everyone: here each read is checked for its person.
     let kept = json!({"contents": [], "ttlMs": 60_000, "cacheScope": "public"});
     script.also.lock().unwrap().insert("resources/read", kept);
     let behind = on(&script, json!({})).open().await;
@@ -276,7 +276,7 @@ async fn what_a_server_of_the_older_era_has_is_whole_to_clients_of_both() {
         ("resources/read", json!({"uri": "mcp://s/file:///a.txt"})),
         ("prompts/get", json!({"name": "mcp_s_p"})),
     ] {
-        // Who has read what a stranger wrote is asked before the next call: each of these has read nothing.
+        // After reading untrusted text, the next call needs approval: each of these sessions has read nothing.
         let (mut modern, _) = behind.room.connect();
         let mut legacy = behind.room.client(json!({})).await;
         let old = legacy.request(method, params.clone()).await["result"].take();

@@ -1,4 +1,4 @@
-//! When servers are started and stopped, and what they are given.
+//! Start and end of servers, and their configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Behind, Does, Script, Shelf, said, text};
 
 #[tokio::test]
-async fn nothing_starts_for_those_who_use_nothing() {
+async fn server_does_not_start_for_a_listing_with_cached_tools() {
     let script = Script::new(Does::Answers(text("hello")));
     let shelf: Arc<Shelf> = Arc::default();
     let servers = json!({"s": {"command": "s"}});
@@ -20,11 +20,11 @@ async fn nothing_starts_for_those_who_use_nothing() {
     assert_eq!(
         script.started.load(Ordering::SeqCst),
         0,
-        "to look is not to start"
+        "listing does not start it"
     );
     assert_eq!(first.servers.load().await.tools.len(), 1);
     assert_eq!(script.started.load(Ordering::SeqCst), 1);
-    // Another process knows what this one has seen.
+    // Another process uses the cached description.
     let second = Behind::on(Arc::clone(&shelf), servers, &[("s", &script)]);
     let found = second.servers.known();
     assert_eq!((found.tools.len(), found.unseen), (1, 0));
@@ -32,20 +32,20 @@ async fn nothing_starts_for_those_who_use_nothing() {
     assert_eq!(script.started.load(Ordering::SeqCst), 1);
     assert_eq!(said(&second.call("mcp_s_go", json!({})).await), "hello");
     assert_eq!(script.started.load(Ordering::SeqCst), 2);
-    // What is another server is not known by that.
+    // A server with other settings has no cached description.
     let other = json!({"s": {"command": "s", "args": ["--other"]}});
     let third = Behind::on(shelf, other, &[("s", &script)]);
     assert_eq!(third.servers.known().unseen, 1);
 }
 
 #[tokio::test]
-async fn one_that_failed_is_left_alone_by_those_who_only_look() {
+async fn server_failure_is_not_retried_by_listings() {
     let script = Script::new(Does::Answers(text("hello")));
     script.stillborn.store(true, Ordering::SeqCst);
     let shelf: Arc<Shelf> = Arc::default();
     let servers = json!({"s": {"command": "s"}});
     for _ in 0..3 {
-        // Each time as another process does.
+        // Each time like another process.
         let behind = Behind::on(Arc::clone(&shelf), servers.clone(), &[("s", &script)]);
         let found = behind.servers.load().await;
         assert!(found.quarantined[0].reason.contains("mimir mcp test s"));
@@ -58,7 +58,7 @@ async fn one_that_failed_is_left_alone_by_those_who_only_look() {
 }
 
 #[tokio::test]
-async fn an_idle_server_is_stopped_and_comes_back() {
+async fn server_stops_when_idle_and_restarts() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {"command": "s", "idleMs": 100}});
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)])
@@ -75,13 +75,13 @@ async fn an_idle_server_is_stopped_and_comes_back() {
     assert_eq!(
         script.killed.load(Ordering::SeqCst),
         0,
-        "it ended by itself"
+        "it ended on its own"
     );
     assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "hello");
 }
 
 #[tokio::test]
-async fn a_call_keeps_its_server_however_long_it_takes() {
+async fn server_does_not_stop_during_a_call() {
     let script = Script::new(Does::Late(Duration::from_millis(600)));
     let servers = json!({"s": {"command": "s", "idleMs": 50}});
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)])
@@ -91,7 +91,7 @@ async fn a_call_keeps_its_server_however_long_it_takes() {
 }
 
 #[tokio::test]
-async fn a_server_gets_what_the_settings_say() {
+async fn server_launch_follows_the_settings() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {
         "command": "s", "args": ["-a", "b"], "cwd": "sub", "env": {"PLAIN": "x", "TOKEN": "a${KEY}b"},
@@ -109,7 +109,7 @@ async fn a_server_gets_what_the_settings_say() {
     assert_eq!(launch.sandbox.mode, Some(SandboxMode::None));
     assert_eq!(launch.sandbox.network_access, Some(true));
     assert_eq!(launch.sandbox.bind_mounts[0].at, "/data");
-    // What a grant is bound to names it and has no value of it.
+    // The identity for a grant has the name of the variable, and not its value.
     let identity = found.tools[0].origin.imports.join("\n");
     assert!(
         identity.contains("TOKEN") && !identity.contains("s3cr3t"),
@@ -118,7 +118,7 @@ async fn a_server_gets_what_the_settings_say() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_not_kept_starts_nothing_and_says_what_keeps_it() {
+async fn server_with_a_missing_secret_fails_with_a_hint() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {"command": "s", "env": {"TOKEN": "${OTHER}"}}});
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
@@ -132,7 +132,7 @@ async fn a_secret_that_is_not_kept_starts_nothing_and_says_what_keeps_it() {
 }
 
 #[tokio::test]
-async fn mcp_protocol_of_a_server_is_the_one_that_is_set() {
+async fn server_protocol_setting_is_enforced() {
     let settings = |protocol: &str| json!({"s": {"command": "s", "protocol": protocol}});
     for (modern, right, wrong, other) in [
         (false, "2025-11-25", "2026-07-28", "initialize"),
@@ -160,7 +160,7 @@ async fn mcp_protocol_of_a_server_is_the_one_that_is_set() {
         let way_out = error.way_out.join(" ");
         assert!(way_out.contains("mcp.servers.s.protocol"), "{error:?}");
     }
-    // Without it both are tried.
+    // Without the setting both are tried.
     let mut script = Script::new(Does::Answers(text("hello")));
     script.modern = true;
     assert_eq!(Behind::one(&script).servers.load().await.tools.len(), 1);
@@ -168,7 +168,7 @@ async fn mcp_protocol_of_a_server_is_the_one_that_is_set() {
 }
 
 #[tokio::test]
-async fn one_that_is_switched_off_is_not_there() {
+async fn server_disabled_has_no_tools() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {"command": "s", "enabled": false}});
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
@@ -176,7 +176,7 @@ async fn one_that_is_switched_off_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_prefix_of_nothing_is_a_name_of_their_own() {
+async fn server_empty_prefix_keeps_tool_names() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {"command": "s", "prefix": ""}});
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)])

@@ -1,5 +1,5 @@
-//! Servers behind mimir: what they do well, and everything that they can do badly. They are tasks of the test at the
-//! other end of a pipe, started where a program would be.
+//! Servers behind mimir, well-behaved and misbehaving. They are tasks of the test at the other end of a pipe, started
+//! in place of a program.
 
 mod asks;
 mod faults;
@@ -29,84 +29,84 @@ use super::kit::Room;
 use kept::Keeps;
 pub use kept::Shelf;
 
-/// What a server does with a call of one of its tools.
+/// Reaction of a server to a tool call.
 #[derive(Debug, Clone)]
 pub enum Does {
-    /// Answers with a result.
+    /// Returns this result.
     Answers(Value),
-    /// Answers with this error.
+    /// Returns this error.
     Fails(Value),
-    /// Says nothing, ever.
+    /// Never responds.
     Nothing,
-    /// Answers after a while.
+    /// Responds after a delay.
     Late(Duration),
-    /// Answers two times.
+    /// Responds twice.
     Twice,
-    /// Sends so many notifications, and answers.
+    /// Sends this number of notifications, then responds.
     Floods(usize),
-    /// Asks for something without end, and reads no answer.
+    /// Sends requests without end, and reads no response.
     Demands(&'static str),
-    /// Ends.
+    /// Exits.
     Crashes,
-    /// Answers with a text of so many bytes.
+    /// Returns a text of this number of bytes.
     Huge(usize),
-    /// Reports progress so many times, the last time right before it answers.
+    /// Reports progress this many times, the last time right before the response.
     Reports(usize),
-    /// Asks for this with these parameters so many times, and answers with all that it was told.
+    /// Sends this request with these params this many times, and returns all the responses.
     Asks(&'static str, Value, usize),
-    /// Answers with these results, one after the other.
+    /// Returns these results, one after the other.
     Rounds(Vec<Value>),
-    /// Writes what is no message, and answers.
+    /// Writes invalid lines, then responds.
     Prints,
-    /// Answers with these words, where `ID` stands for the call's.
+    /// Writes this text, with `ID` replaced by the call's id.
     Raw(String),
 }
 
-/// A server as a test wants it.
+/// A scripted server.
 #[derive(Clone)]
 pub struct Script {
     pub tools: Arc<Mutex<Vec<Value>>>,
     pub does: Does,
-    /// Ends before it has said anything.
+    /// Exits before it has sent anything.
     pub stillborn: Arc<AtomicBool>,
-    /// What it writes beside the protocol before it ends so.
+    /// Its stderr output before such an exit.
     pub last_words: Arc<Mutex<String>>,
-    /// Does not say before this what its tools are.
+    /// Delay of the tool list.
     pub slow_list: Arc<Mutex<Duration>>,
-    /// Has ever one more page of tools, each of so many bytes.
+    /// Size in bytes of each page of tools, if it always has one more page.
     pub pages: usize,
-    /// Does not answer before this.
+    /// Delay of the handshake response.
     pub slow_start: Duration,
-    /// Goes on when its input has ended, and when it is asked to end.
+    /// Continues to run when its input is closed, and when it is asked to terminate.
     pub stubborn: bool,
-    /// What it heard, by method.
+    /// Received messages.
     pub heard: Arc<Mutex<Vec<Value>>>,
-    /// How often it was started, and how often it was killed.
+    /// Number of starts, and number of kills.
     pub started: Arc<AtomicUsize>,
     pub killed: Arc<AtomicUsize>,
     pub ended: Arc<AtomicUsize>,
-    /// What it was started with.
+    /// Launch parameters of the last start.
     pub launch: Arc<Mutex<Option<Launch>>>,
-    /// Told to say that its tools have changed, or what else there is to tell.
+    /// Makes it send `telling`, by default a notification of changed tools.
     pub news: Arc<Notify>,
     pub telling: Arc<Mutex<Value>>,
-    /// What else it says that it can, and what it answers to other requests.
+    /// Additional capabilities, and responses to other requests.
     pub can: Value,
     pub also: Arc<Mutex<HashMap<&'static str, Value>>>,
-    /// Speaks without a handshake.
+    /// Uses the protocol without a handshake.
     pub modern: bool,
-    /// Knows no `server/discover`.
+    /// Does not support `server/discover`.
     pub legacy: bool,
-    /// The version that it says it speaks, whatever it was asked for.
+    /// Protocol version that it declares, whatever was requested.
     pub speaks: Option<Value>,
 }
 
-/// A tool of theirs.
+/// Returns a tool as a server lists it.
 pub fn tool(name: &str) -> Value {
     json!({"name": name, "description": format!("the tool {name}"), "inputSchema": {"type": "object"}})
 }
 
-/// A result of one text.
+/// Returns a result with one text.
 pub fn text(words: &str) -> Value {
     json!({"content": [{"type": "text", "text": words}]})
 }
@@ -242,7 +242,7 @@ impl Script {
         all
     }
 
-    /// Answers a call. Says whether it is the end.
+    /// Handles a call. Returns true if the server ends with it.
     async fn call(
         &self,
         message: &Value,
@@ -274,7 +274,7 @@ impl Script {
                 }
                 say(to, &answer(text("after the flood"))).await;
             }
-            // Answers are not read: who is asked has to keep them.
+            // Responses are not read, so they pile up on the other side.
             Does::Demands(method) => {
                 for at in 0_u64.. {
                     let request = json!({"jsonrpc": "2.0", "id": at, "method": method});
@@ -330,11 +330,11 @@ impl Script {
 }
 
 async fn say(to: &mut DuplexStream, message: &Value) {
-    // Nobody may read any more.
+    // The reader may be gone.
     let _ = to.write_all(format!("{message}\n").as_bytes()).await;
 }
 
-/// The hold on a script.
+/// The process handle of a script.
 struct Held {
     task: tokio::task::JoinHandle<()>,
     script: Script,
@@ -345,7 +345,7 @@ impl Hold for Held {
         Box::pin(async {
             let _ = (&mut self.task).await;
             self.script.ended.fetch_add(1, Ordering::SeqCst);
-            // It is gone: whoever asks again waits for nothing.
+            // The task has ended: a second wait must return at once.
             self.task = tokio::spawn(async {});
             Ok(7)
         })
@@ -371,7 +371,7 @@ impl Drop for Held {
     }
 }
 
-/// Starts scripts, by the first word of what is to be started.
+/// Starts scripts, by the first word of the command line.
 struct Scripts(HashMap<String, Script>);
 
 impl Launcher for Scripts {
@@ -392,14 +392,14 @@ impl Launcher for Scripts {
     }
 }
 
-/// Servers, and the pipeline before them.
+/// Servers, and the pipeline in front of them.
 pub struct Behind {
     pub servers: Arc<Servers>,
     pub room: Room,
 }
 
 impl Behind {
-    /// Servers with these settings; `scripts` are what their commands start.
+    /// Creates servers with these settings; `scripts` are started by their commands.
     pub fn on(shelf: Arc<Shelf>, servers: Value, scripts: &[(&str, &Script)]) -> Self {
         let scripts = scripts.iter();
         let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
@@ -409,7 +409,7 @@ impl Behind {
             vault: Arc::new(Keeps(secret)),
             store: shelf,
             root: Arc::from(std::path::Path::new("/work space")),
-            client: Arc::new(|_| panic!("nothing is reached over HTTP")),
+            client: Arc::new(|_| panic!("no server is reached over HTTP")),
             logins: Arc::new(crate::logins::Memory::default()),
         });
         let config: Config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();
@@ -417,7 +417,7 @@ impl Behind {
         Self::over(Arc::new(servers_of))
     }
 
-    /// These servers, and a pipeline before them that knows no secret.
+    /// Creates a pipeline without secrets in front of these servers.
     pub fn over(servers: Arc<Servers>) -> Self {
         let patience = Duration::from_secs(60);
         Self {
@@ -426,7 +426,7 @@ impl Behind {
         }
     }
 
-    /// One server `s`, started by `s`.
+    /// Creates one server `s`, started by the command `s`.
     pub fn one(script: &Script) -> Self {
         Self::on(
             Arc::default(),
@@ -435,7 +435,7 @@ impl Behind {
         )
     }
 
-    /// Its tools, as a person allows them: what is tested here is not whether it is asked.
+    /// Returns its tools as approved by a person: approval is not tested here.
     pub async fn tools(&self) -> Vec<Tool> {
         let mut tools = self.servers.load().await.tools;
         for tool in &mut tools {
@@ -447,7 +447,7 @@ impl Behind {
         tools
     }
 
-    /// Puts its tools in place.
+    /// Installs its tools in the pipeline.
     pub async fn open(self) -> Self {
         self.room.replace(self.tools().await);
         self
@@ -461,7 +461,7 @@ impl Behind {
 pub fn call(tool: &str, arguments: Value) -> mimir_core::Call {
     let id = mimir_core::RequestId::new(std::time::SystemTime::now());
     let context = mimir_core::CallContext {
-        // What a stranger has said in one call is not what the next one is tested for.
+        // A session per call, so that the taint of one call does not affect the next.
         session_id: id.to_string(),
         request_id: id,
         conversation_id: None,
@@ -470,7 +470,7 @@ pub fn call(tool: &str, arguments: Value) -> mimir_core::Call {
     mimir_core::Call::new(tool, arguments, context)
 }
 
-/// The first text of a result, or the code and message of a failure.
+/// Returns the first text of a result, or the code and message of a failure.
 pub fn said(outcome: &Outcome) -> String {
     match outcome.result() {
         Ok(output) => match output.content.first() {

@@ -1,4 +1,4 @@
-//! Requests of a client that carry its words to a server, beside calls and readings: completions and subscriptions.
+//! Client requests besides calls and reads that send the client's text to a server: completions and subscriptions.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ async fn completion_and_subscription_send_no_secret() {
         );
         assert!(script.heard(method).is_empty(), "{method}: {answer}");
     }
-    assert_eq!(behind.room.audit.codes().len(), 4, "each is on record");
+    assert_eq!(behind.room.audit.codes().len(), 4, "each is recorded");
 }
 
 #[tokio::test]
-async fn completion_and_subscription_are_asked_about_like_readings() {
+async fn completion_and_subscription_need_approval_like_reads() {
     let script = script();
     let behind = on(&script, json!({}));
     let mut tools = behind.tools().await;
@@ -78,7 +78,7 @@ async fn completion_and_subscription_are_asked_about_like_readings() {
 }
 
 #[tokio::test]
-async fn completion_after_words_of_strangers_needs_a_yes() {
+async fn completion_after_untrusted_text_needs_approval() {
     let script = script();
     let behind = on(&script, json!({})).open().await;
     let mut wire = behind.room.client(json!({})).await;
@@ -104,7 +104,7 @@ async fn completion_after_words_of_strangers_needs_a_yes() {
 }
 
 #[tokio::test]
-async fn completion_values_are_masked_and_no_orders_to_a_model() {
+async fn completion_values_are_masked_and_filtered() {
     let script = script();
     let values = json!([
         "plain",
@@ -137,7 +137,7 @@ async fn completion_values_are_masked_and_no_orders_to_a_model() {
 }
 
 #[tokio::test]
-async fn subscriptions_bring_nothing_into_a_session() {
+async fn subscriptions_do_not_taint_the_session() {
     let script = script();
     let behind = on(&script, json!({})).open().await;
     let mut wire = behind.room.client(json!({})).await;
@@ -150,7 +150,7 @@ async fn subscriptions_bring_nothing_into_a_session() {
 }
 
 #[tokio::test]
-async fn prompt_words_of_a_stranger_are_marked_with_their_description() {
+async fn prompt_text_of_an_untrusted_server_is_marked() {
     let script = script();
     let message = json!({"role": "user", "content": {"type": "text", "text": "words"}});
     let answer = json!({"description": "what it is for", "messages": [message]});
@@ -167,7 +167,7 @@ async fn prompt_words_of_a_stranger_are_marked_with_their_description() {
 }
 
 #[tokio::test]
-async fn listed_words_are_hidden_when_they_change_until_trusted_again() {
+async fn library_changed_entries_are_hidden_until_trusted() {
     let script = script();
     let behind = on(&script, json!({}));
     let seen = behind.servers.load().await.tools;
@@ -211,7 +211,7 @@ async fn listed_words_are_hidden_when_they_change_until_trusted_again() {
         resources.contains("a.txt") && !resources.contains("file:///new"),
         "{resources}"
     );
-    // Its tools are what they were.
+    // Its tools are unchanged.
     let outcome = behind.call("mcp_s_go", json!({})).await;
     assert_eq!(super::said(&outcome), "hello");
     let mut wire = behind.room.client(json!({})).await;
@@ -225,12 +225,12 @@ async fn listed_words_are_hidden_when_they_change_until_trusted_again() {
 }
 
 #[tokio::test]
-async fn listed_words_of_a_grant_without_them_are_not_shown() {
+async fn library_entries_need_a_grant_that_includes_them() {
     let script = script();
     let behind = on(&script, json!({}));
     let seen = behind.tools().await;
     let mut old = seen.clone();
-    // As an older version saw it.
+    // In the form of a grant from an older version.
     for tool in &mut old {
         Arc::make_mut(&mut tool.origin).digest = "00".to_owned();
     }

@@ -1,4 +1,4 @@
-//! How servers begin, and fail to: what is asked of them, who tries them again, and who waits for them.
+//! Starts of servers: handshakes, retries after failures, and calls that wait for a start.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ fn dead() -> Script {
 }
 
 #[tokio::test]
-async fn a_call_by_its_name_tries_one_again_that_failed() {
+async fn start_is_retried_by_a_call_of_a_prefixed_name() {
     let script = dead();
     let shelf: Arc<Shelf> = Arc::default();
     let process = || {
@@ -28,7 +28,7 @@ async fn a_call_by_its_name_tries_one_again_that_failed() {
     assert_eq!(started(), 2);
     let found = process().servers.load_for("mcp_s_go").await;
     assert!(found.quarantined[1].reason.contains("left-pad"));
-    // A name that any server without a prefix may have starts none of them anew.
+    // A name that any server without a prefix may have restarts none of them.
     assert_eq!(started(), 3);
     process().servers.load_for("read_flie").await;
     assert_eq!(started(), 3);
@@ -38,20 +38,20 @@ async fn a_call_by_its_name_tries_one_again_that_failed() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_started_again_yet_says_why_it_failed() {
+async fn start_backoff_error_has_the_original_reason() {
     let script = dead();
     let behind = Behind::one(&script);
     behind.servers.load().await;
     let error = behind.servers.test("s").await.unwrap().unwrap_err();
     assert_eq!(script.started.load(Ordering::SeqCst), 1);
     assert_eq!(error.code, Code::Unavailable, "{error}");
-    for words in ["not started again for another", "left-pad"] {
+    for words in ["not be restarted for another", "left-pad"] {
         assert!(error.message.contains(words), "{error}");
     }
 }
 
 #[tokio::test]
-async fn those_that_failed_are_tried_again_after_a_while() {
+async fn start_is_retried_after_a_while() {
     let script = dead();
     let shelf: Arc<Shelf> = Arc::default();
     let servers = json!({"s": {"command": "s"}});
@@ -60,7 +60,7 @@ async fn those_that_failed_are_tried_again_after_a_while() {
     let mends = async {
         tokio::time::sleep(Duration::from_millis(600)).await;
         let started = script.started.load(Ordering::SeqCst);
-        // It is looked for, and left alone.
+        // A listing does not retry it.
         assert_eq!((started, *told.lock().unwrap()), (1, 1));
         shelf.clear();
         script.stillborn.store(false, Ordering::SeqCst);
@@ -71,12 +71,12 @@ async fn those_that_failed_are_tried_again_after_a_while() {
         .load_all(again, |_| *told.lock().unwrap() += 1);
     let both = async { tokio::join!(mends, asks) };
     let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
-    assert!(ended.is_ok(), "it is not asked again");
+    assert!(ended.is_ok(), "it is not retried");
     assert_eq!(behind.servers.known().tools.len(), 1);
 }
 
 #[tokio::test]
-async fn a_call_waits_for_the_server_that_may_have_its_tool() {
+async fn call_waits_for_the_server_that_may_have_the_tool() {
     let mut script = Script::new(Does::Answers(text("here")));
     script.slow_start = Duration::from_millis(300);
     let behind = Behind::one(&script);
@@ -90,7 +90,7 @@ async fn a_call_waits_for_the_server_that_may_have_its_tool() {
         let mut wire = behind.room.client(json!({})).await;
         let answer = wire.call("mcp_s_go", json!({})).await;
         assert!(answer.to_string().contains("here"), "{answer}");
-        // What no server may have is not waited for.
+        // A tool that no server can have is not waited for.
         let begun = Instant::now();
         let other = json!({"name": "mcp_other_go", "arguments": {}});
         let id = wire.send("tools/call", other).await;
@@ -106,12 +106,12 @@ async fn a_call_waits_for_the_server_that_may_have_its_tool() {
 }
 
 #[tokio::test]
-async fn a_handshake_names_a_version_that_has_one() {
+async fn handshake_requests_a_version_with_handshakes() {
     let script = Script::new(Does::Answers(text("hello")));
     Behind::one(&script).open().await;
     let asked = &script.heard("initialize")[0]["params"]["protocolVersion"];
     assert_eq!(*asked, "2025-11-25");
-    // One that answers with the version without a handshake is spoken with as that has it.
+    // A server that responds with a version without a handshake is used with that version's rules.
     let mut odd = Script::new(Does::Answers(text("hello")));
     odd.speaks = Some(json!("2026-07-28"));
     let behind = Behind::one(&odd).open().await;
@@ -120,13 +120,13 @@ async fn a_handshake_names_a_version_that_has_one() {
 }
 
 #[tokio::test]
-async fn an_answer_to_the_handshake_that_is_none_is_told_in_plain_words() {
+async fn handshake_invalid_answer_is_explained() {
     let mut script = Script::new(Does::Answers(text("never")));
     script.speaks = Some(json!(7));
     script.can = json!({"tools": 5});
     let error = Behind::one(&script).servers.test("s").await.unwrap();
     let error = error.unwrap_err();
-    // The other era is tried, where its answer is none, either.
+    // The other generation is tried, too, and its response is not valid either.
     for words in ["initialize", "integer `7`"] {
         assert!(error.message.contains(words), "{error}");
     }
@@ -134,7 +134,7 @@ async fn an_answer_to_the_handshake_that_is_none_is_told_in_plain_words() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_call_that_is_none_is_a_failure_at_once() {
+async fn call_invalid_answer_fails_at_once() {
     for (line, words) in [
         (
             r#"{"jsonrpc":"2.0","id":ID,"error":{"code":1e400,"message":"no"}}"#,

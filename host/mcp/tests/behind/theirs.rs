@@ -1,4 +1,4 @@
-//! What servers say and ask by themselves, and how their results arrive.
+//! Messages that servers send on their own, and the delivery of their results.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ impl Observer for Seen {
 }
 
 #[tokio::test]
-async fn progress_is_passed_on_to_whoever_watches() {
+async fn progress_reaches_the_observer() {
     let behind = Behind::one(&Script::new(Does::Reports(50))).open().await;
     let seen = Arc::new(Seen::default());
     let mut call = call("mcp_s_go", json!({}));
@@ -35,7 +35,7 @@ async fn progress_is_passed_on_to_whoever_watches() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_reported_right_before_the_end_is_heard_before_it() {
+async fn progress_right_before_the_end_is_delivered() {
     let behind = Behind::one(&Script::new(Does::Reports(2))).open().await;
     for _ in 0..200 {
         let seen = Arc::new(Seen::default());
@@ -50,7 +50,7 @@ async fn what_is_reported_right_before_the_end_is_heard_before_it() {
 }
 
 #[tokio::test]
-async fn a_result_arrives_whole_labelled_and_on_record() {
+async fn result_is_complete_labelled_and_recorded() {
     let script = Script::new(Does::Answers(json!({
         "content": [
             {"type": "text", "text": "words"},
@@ -82,7 +82,7 @@ async fn a_result_arrives_whole_labelled_and_on_record() {
 }
 
 #[tokio::test]
-async fn a_failure_and_data_that_is_none_are_failures() {
+async fn result_errors_and_invalid_data_are_failures() {
     let mut failed = text("it broke");
     failed["isError"] = json!(true);
     let none = json!({"content": [{"type": "image", "data": "%%%", "mimeType": "image/png"}]});
@@ -98,7 +98,7 @@ async fn a_failure_and_data_that_is_none_are_failures() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_never_reach_it() {
+async fn call_invalid_arguments_never_reach_the_server() {
     let script = Script::new(Does::Answers(text("hello")));
     script.tools.lock().unwrap()[0]["inputSchema"] =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -109,8 +109,8 @@ async fn arguments_that_do_not_fit_never_reach_it() {
 }
 
 #[tokio::test]
-async fn a_thousand_calls_at_a_time_get_their_own_answers() {
-    // It says what it was told.
+async fn call_answers_match_with_a_thousand_in_parallel() {
+    // It returns the params that it received.
     let script = Script::new(Does::Rounds(vec![json!({"content": "told"})]));
     let behind = Behind::one(&script).open().await;
     let calls = (0..1000).map(|n| behind.call("mcp_s_go", json!({ "n": n })));

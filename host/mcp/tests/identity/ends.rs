@@ -1,16 +1,16 @@
-//! What was begun with a token ends with it.
+//! Requests that were started with a token end when it expires.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A token counts this much longer than it says, for clocks differ.
+/// Time for which a token is accepted after its expiry, because clocks differ.
 const LEEWAY: i64 = 30;
 
-/// Whatever takes longer was not ended.
+/// Upper bound for an end by expiry.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server whose tool never ends, and a token that ends in about two seconds.
+/// A server whose tool never ends, and a token that expires in about two seconds.
 async fn scene() -> (Gate, Provider, String) {
     let key = Key::ed();
     let provider = Provider::new(vec![key.jwk("k")]).await;
@@ -33,7 +33,7 @@ const BOTH: [(&str, &str); 2] = [
 ];
 
 #[tokio::test]
-async fn a_stream_ends_when_its_token_does() {
+async fn identity_stream_ends_with_its_token() {
     let (gate, _provider, token) = scene().await;
     let session = gate
         .hello(token.trim_start_matches("Bearer "))
@@ -55,14 +55,14 @@ async fn a_stream_ends_when_its_token_does() {
     assert!(since.elapsed() > Duration::from_millis(500), "it was open");
     assert_eq!((told.status, called.status), (200, 200));
     assert!(!called.body.contains("result"), "{}", called.body);
-    // With another it could be taken up again: the call is its session's.
+    // With another token it could be resumed: the call belongs to its session.
     assert!(gate.room.audit.codes().is_empty());
     let after = gate.send("/mcp", &of, list()).await;
     assert_eq!(after.status, 401, "{}", after.body);
 }
 
 #[tokio::test]
-async fn a_call_without_a_session_ends_with_the_token_of_its_request() {
+async fn identity_call_without_session_ends_with_its_token() {
     let (gate, _provider, token) = scene().await;
     let headers = [
         ("authorization", token.as_str()),
@@ -80,6 +80,6 @@ async fn a_call_without_a_session_ends_with_the_token_of_its_request() {
     let called = gate.send("/mcp", &headers, call(meta));
     let called = tokio::time::timeout(SOON, called).await.unwrap();
     assert_eq!(called.status, 401, "{}", called.body);
-    assert!(called.asks.contains("invalid_token") && called.body.contains("it has ended"));
+    assert!(called.asks.contains("invalid_token") && called.body.contains("it has expired"));
     assert_eq!(gate.room.recorded(1).await, ["CANCELLED"]);
 }

@@ -1,4 +1,4 @@
-//! The server behind an identity provider: whose tokens let people in, and all that lets nobody in.
+//! The server behind an identity provider: tokens that are accepted, and all that are not.
 
 mod ends;
 mod provider;
@@ -18,10 +18,10 @@ use crate::kit::{Room, fake, said, tool};
 use crate::logins::reach;
 use provider::{Key, Provider, at, hmac, unsigned};
 
-/// What tokens are for.
+/// Resource of the tokens.
 pub const RESOURCE: &str = "https://tools.example/team/mcp";
 
-/// What an answer comes to.
+/// A response.
 struct Got {
     status: u16,
     asks: String,
@@ -58,7 +58,7 @@ impl Got {
     }
 }
 
-/// A server before which the provider of a test stands.
+/// A server behind the test's identity provider.
 struct Gate {
     http: Http,
     room: Room,
@@ -105,7 +105,7 @@ impl Gate {
         Got::of(self.http.clone().call(request).await.unwrap()).await
     }
 
-    /// A message of a client with this token, in this session if there is one.
+    /// Sends a message with this token, in this session if there is one.
     async fn post(&self, token: &str, session: Option<&str>, message: Value) -> Got {
         let token = format!("Bearer {token}");
         let mut headers = vec![
@@ -130,7 +130,7 @@ fn list() -> Value {
 }
 
 #[tokio::test]
-async fn a_token_of_each_kind_lets_its_subject_in() {
+async fn identity_accepts_tokens_of_each_algorithm() {
     for key in [Key::rsa(), Key::ec(), Key::ed()] {
         let provider = Provider::new(vec![key.jwk("k")]).await;
         let gate = Gate::before(&provider);
@@ -144,7 +144,7 @@ async fn a_token_of_each_kind_lets_its_subject_in() {
         let got = gate.post(&token, Some(&session), call).await;
         assert!(got.body.contains("done"), "{}", got.body);
         assert_eq!(gate.room.audit.users(), ["alice"]);
-        // Scopes in another spelling, an audience among others, and a key without a name.
+        // Scopes in another claim, an audience among others, clocks that differ, and a key without an id.
         for over in [
             json!({"scope": null, "scp": ["x", "mimir"]}),
             json!({"scope": null, "scp": "mimir"}),
@@ -158,7 +158,7 @@ async fn a_token_of_each_kind_lets_its_subject_in() {
 }
 
 #[tokio::test]
-async fn a_server_says_where_tokens_are_to_be_had() {
+async fn identity_metadata_names_the_provider() {
     let provider = Provider::new(vec![Key::ec().jwk("k")]).await;
     let gate = Gate::before(&provider);
     let got = gate.send("/mcp", &[], list()).await;
@@ -179,12 +179,12 @@ async fn a_server_says_where_tokens_are_to_be_had() {
     }
     let other = "/.well-known/oauth-protected-resource/else";
     assert_eq!(gate.send(other, &[], Value::Null).await.status, 401);
-    // Nobody was asked for keys by whoever has no token.
+    // Requests without a token do not cause requests for keys.
     assert_eq!(provider.site.all(), "[]");
 }
 
 #[tokio::test]
-async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
+async fn identity_rejects_invalid_tokens() {
     let (key, other) = (Key::rsa(), Key::ec());
     let provider = Provider::new(vec![key.jwk("k")]).await;
     let gate = Gate::before(&provider);
@@ -208,11 +208,11 @@ async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
         ("early", key.token("k", &claims(json!({"nbf": at(60)})))),
         ("no end", key.token("k", &claims(json!({"exp": null})))),
         (
-            "an end that is a text",
+            "an expiry that is a string",
             key.token("k", &claims(json!({"exp": "9999999999"}))),
         ),
         (
-            "a beginning that is a text",
+            "a start that is a string",
             key.token("k", &claims(json!({"nbf": "x"}))),
         ),
         (
@@ -234,13 +234,13 @@ async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
         ),
         ("no issuer", key.token("k", &claims(json!({"iss": null})))),
         ("no subject", key.token("k", &claims(json!({"sub": null})))),
-        ("nobody", key.token("k", &claims(json!({"sub": ""})))),
+        ("empty subject", key.token("k", &claims(json!({"sub": ""})))),
         (
-            "what tells a client who somebody is",
+            "an ID token, by its nonce",
             key.token("k", &claims(json!({"nonce": "n"}))),
         ),
         (
-            "the same by its hash",
+            "an ID token, by its hash",
             key.token("k", &claims(json!({"at_hash": "h"}))),
         ),
         (
@@ -252,7 +252,7 @@ async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
             key.token_as("logout+jwt", "k", &claims(json!({}))),
         ),
         ("none", format!("{none}.")),
-        ("none with a signature", format!("{none}.{signature}")),
+        ("algorithm none with a signature", format!("{none}.{signature}")),
         (
             "a secret that is the public key",
             hmac(&key.public(), "k", &claims(json!({}))),
@@ -261,7 +261,7 @@ async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
             "the same as text",
             hmac(public.as_bytes(), "k", &claims(json!({}))),
         ),
-        ("what has to be understood", format!("{crit}.{signature}")),
+        ("an unknown critical header", format!("{crit}.{signature}")),
         ("another body", format!("{forged}.{signature}")),
         ("no signature", format!("{head}.{body}.")),
         ("two parts", format!("{head}.{body}")),
@@ -303,7 +303,7 @@ async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_session_is_its_subjects_whatever_token_they_have() {
+async fn identity_session_belongs_to_the_subject() {
     let key = Key::ed();
     let provider = Provider::new(vec![key.jwk("k")]).await;
     let gate = Gate::before(&provider);
@@ -312,7 +312,7 @@ async fn a_session_is_its_subjects_whatever_token_they_have() {
     };
     let got = gate.hello(&token("alice", 60)).await;
     let session = got.session.unwrap();
-    // Renewed.
+    // A renewed token of the same subject.
     let got = gate.post(&token("alice", 90), Some(&session), list()).await;
     assert_eq!(got.status, 200, "{}", got.body);
     for other in ["bob", "Alice", "alice "] {
@@ -322,7 +322,7 @@ async fn a_session_is_its_subjects_whatever_token_they_have() {
 }
 
 #[tokio::test]
-async fn one_of_many_people_answers_for_nobody_else() {
+async fn identity_user_cannot_answer_always() {
     let key = Key::ec();
     let provider = Provider::new(vec![key.jwk("k")]).await;
     let gate = Gate::before(&provider);
@@ -366,7 +366,7 @@ async fn one_of_many_people_answers_for_nobody_else() {
 }
 
 #[tokio::test]
-async fn keys_are_asked_for_once_and_not_for_every_name_that_somebody_makes_up() {
+async fn identity_keys_are_not_fetched_per_unknown_id() {
     let (key, next) = (Key::ec(), Key::ec());
     let provider = Provider::new(vec![key.jwk("one")]).await;
     let gate = Arc::new(Gate::before(&provider));
@@ -384,13 +384,13 @@ async fn keys_are_asked_for_once_and_not_for_every_name_that_somebody_makes_up()
     }
     assert!(asked() <= 2, "{}", asked());
     assert_eq!(gate.hello(&good).await.status, 200);
-    // Without a name, it is the only one.
+    // Without a key id, the only key is used.
     let message = unsigned(&json!({"alg": "ES256"}), &json!({}));
     assert_eq!(gate.hello(&format!("{message}.AA")).await.status, 401);
 }
 
 #[tokio::test]
-async fn who_goes_away_takes_no_keys_along() {
+async fn identity_key_fetch_survives_a_disconnect() {
     let key = Key::ec();
     let provider = Provider::new(vec![key.jwk("k")]).await;
     let gate = Arc::new(Gate::before(&provider));
@@ -408,7 +408,7 @@ async fn who_goes_away_takes_no_keys_along() {
 }
 
 #[tokio::test]
-async fn without_keys_nobody_comes_in() {
+async fn identity_rejects_all_tokens_without_keys() {
     let key = Key::ec();
     let provider = Provider::new(vec![key.jwk("k")]).await;
     *provider.keys.lock().unwrap() = None;
@@ -418,9 +418,9 @@ async fn without_keys_nobody_comes_in() {
         let got = gate.hello(&token).await;
         assert_eq!((got.status, got.session), (503, None), "{}", got.body);
     }
-    // Whoever has gone away is not asked at each request.
+    // A provider that is down is not contacted for each request.
     assert!(provider.site.asked("/").len() <= 4);
-    // Keys that are none of these kinds, or are there for something else, sign nothing.
+    // Keys of other kinds, or for another use, verify nothing.
     for twist in [
         json!({"use": "enc"}),
         json!({"alg": "ES384"}),
@@ -439,7 +439,7 @@ async fn without_keys_nobody_comes_in() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_none_is_not_taken() {
+async fn identity_rejects_invalid_settings() {
     let room = Room::new(Vec::new());
     for (issuer, resource) in [
         ("http://login.example", RESOURCE),

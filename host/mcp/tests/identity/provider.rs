@@ -1,4 +1,4 @@
-//! An identity provider of the test's own: keys of each kind, and tokens signed with them as a test wants it.
+//! A fake identity provider: keys of each kind, and tokens signed with them.
 
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use crate::logins::{Answer, Site};
 
-/// A key that signs.
+/// A signing key.
 pub enum Key {
     Rsa(Box<RsaKeyPair>),
     Ec(EcdsaKeyPair),
     Ed(Ed25519KeyPair),
 }
 
-/// What signs nothing but in tests. A key of this kind takes seconds to make.
+/// A key for tests only. Generating one takes seconds.
 const RSA: &str = include_str!("rsa.txt");
 
 fn encode(bytes: impl AsRef<[u8]>) -> String {
@@ -76,7 +76,7 @@ impl Key {
         }
     }
 
-    /// Its public half, as bytes.
+    /// Returns the public key as bytes.
     pub fn public(&self) -> Vec<u8> {
         match self {
             Self::Rsa(key) => components(key).n,
@@ -85,7 +85,7 @@ impl Key {
         }
     }
 
-    /// Its public half under a name.
+    /// Returns the public key as a JWK with this id.
     pub fn jwk(&self, kid: &str) -> Value {
         let public = self.public();
         let mut jwk = match self {
@@ -101,12 +101,12 @@ impl Key {
         jwk
     }
 
-    /// A token of these claims, signed with it.
+    /// Returns a token with these claims, signed with this key.
     pub fn token(&self, kid: &str, claims: &Value) -> String {
         self.token_as("at+jwt", kid, claims)
     }
 
-    /// One of this kind.
+    /// Returns a token of this type.
     pub fn token_as(&self, kind: &str, kid: &str, claims: &Value) -> String {
         let header = json!({"alg": self.algorithm(), "typ": kind, "kid": kid});
         let message = unsigned(&header, claims);
@@ -114,7 +114,7 @@ impl Key {
     }
 }
 
-/// What of a token is signed.
+/// Returns the signed part of a token.
 pub fn unsigned(header: &Value, claims: &Value) -> String {
     format!(
         "{}.{}",
@@ -123,7 +123,7 @@ pub fn unsigned(header: &Value, claims: &Value) -> String {
     )
 }
 
-/// A token that is signed with a secret.
+/// Returns a token signed with a shared secret.
 pub fn hmac(secret: &[u8], kid: &str, claims: &Value) -> String {
     let message = unsigned(&json!({"alg": "HS256", "kid": kid}), claims);
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
@@ -131,13 +131,13 @@ pub fn hmac(secret: &[u8], kid: &str, claims: &Value) -> String {
     format!("{message}.{}", encode(signature))
 }
 
-/// Seconds since 1970, and so many more.
+/// Returns the current time in seconds since 1970, plus an offset.
 pub fn at(more: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     i64::try_from(now.as_secs()).unwrap() + more
 }
 
-/// A provider with these keys, which are what is in the list now, or none where it is away.
+/// A provider with a replaceable list of keys; without a list, it is down.
 pub struct Provider {
     pub site: Site,
     pub keys: Arc<Mutex<Option<Vec<Value>>>>,
@@ -163,7 +163,7 @@ impl Provider {
         Self { site, keys }
     }
 
-    /// Claims that let somebody in, but for what is put over them; null takes one out.
+    /// Returns valid claims, with `over` merged in; null removes one.
     pub fn claims(&self, over: &Value) -> Value {
         let mut claims = json!({"iss": self.site.url, "sub": "alice", "aud": super::RESOURCE,
             "exp": at(60), "scope": "mimir other"});

@@ -1,4 +1,4 @@
-//! A server with tools of the test's own, and a client that speaks the protocol line by line.
+//! A server with the test's own tools, and a client that implements the protocol line by line.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -21,7 +21,7 @@ mod wire;
 pub use tools::{fake, said, tool};
 pub use wire::Wire;
 
-/// The time of this machine.
+/// The system clock.
 struct Now;
 
 impl Clock for Now {
@@ -36,12 +36,12 @@ impl Clock for Now {
     }
 }
 
-/// A record in memory.
+/// An audit log in memory.
 #[derive(Default)]
 pub struct Memory(Mutex<Vec<Value>>);
 
 impl Memory {
-    /// The codes of the calls that have ended; null for one that went well.
+    /// Returns the codes of the ended calls; null for successful ones.
     pub fn codes(&self) -> Vec<Value> {
         let events = self.0.lock().unwrap();
         let calls = events.iter().filter(|event| event["event"] == "call");
@@ -50,14 +50,14 @@ impl Memory {
 }
 
 impl Memory {
-    /// The trace contexts of the calls; null for one that has none.
+    /// Returns the trace contexts of the calls; null for calls without one.
     pub fn traces(&self) -> Vec<Value> {
         let events = self.0.lock().unwrap();
         let calls = events.iter().filter(|event| event["event"] == "call");
         calls.map(|event| event["trace"].clone()).collect()
     }
 
-    /// Whose calls there were.
+    /// Returns the users of the calls.
     pub fn users(&self) -> Vec<String> {
         let events = self.0.lock().unwrap();
         let calls = events.iter().filter(|event| event["event"] == "call");
@@ -65,7 +65,7 @@ impl Memory {
         users.map(str::to_owned).collect()
     }
 
-    /// What calls wanted in their middle, and the codes of what was refused of it.
+    /// Returns the server requests during calls, and the error codes of denied ones.
     pub fn wishes(&self) -> Vec<(String, Value)> {
         let events = self.0.lock().unwrap();
         let effects = events.iter().filter(|event| event["event"] == "effect");
@@ -84,7 +84,7 @@ impl AuditSink for Memory {
     }
 }
 
-/// There is nobody else to ask.
+/// Approver that cannot ask anyone.
 struct Nobody;
 
 impl Approver for Nobody {
@@ -94,7 +94,7 @@ impl Approver for Nobody {
     }
 }
 
-/// A server and what it does beside answering.
+/// A server with its audit log and the other state of a test.
 pub struct Room {
     pub server: Server,
     pub pipeline: Pipeline,
@@ -103,12 +103,12 @@ pub struct Room {
 }
 
 impl Room {
-    /// A room with these tools, where a person has this long to answer.
+    /// Creates a server with these tools and this time limit for approvals.
     pub fn with_patience(tools: Vec<Tool>, patience: Duration) -> Self {
         Self::before(tools, patience, None)
     }
 
-    /// The same before servers.
+    /// Creates a server with these tools, in front of these MCP servers.
     pub fn before(tools: Vec<Tool>, patience: Duration, servers: Option<Arc<Servers>>) -> Self {
         let audit = Arc::new(Memory::default());
         let ports = Ports {
@@ -139,24 +139,24 @@ impl Room {
         }
     }
 
-    /// A room with these tools and a patient person.
+    /// Creates a server with these tools and a long time limit for approvals.
     pub fn new(tools: Vec<Tool>) -> Self {
         Self::with_patience(tools, Duration::from_secs(60))
     }
 
-    /// Puts other tools in place, under these settings.
+    /// Replaces the tools and the settings.
     pub fn replace_under(&self, tools: Vec<Tool>, settings: Value) {
         self.pipeline.replace(world_under(tools, settings));
         self.server.refresh();
     }
 
-    /// Puts other tools in place.
+    /// Replaces the tools.
     pub fn replace(&self, tools: Vec<Tool>) {
         self.pipeline.replace(world(tools));
         self.server.refresh();
     }
 
-    /// A client that has said nothing yet, and the server's end of the connection.
+    /// Connects a client that has sent nothing yet; also returns the server's task.
     pub fn connect(&self) -> (Wire, JoinHandle<Result<(), mimir_mcp::ServeError>>) {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let (reader, writer) = tokio::io::split(theirs);
@@ -166,14 +166,14 @@ impl Room {
         (Wire::new(ours), served)
     }
 
-    /// A client with these capabilities that has shaken hands.
+    /// Connects a client with these capabilities, and performs the handshake.
     pub async fn client(&self, capabilities: Value) -> Wire {
         let (mut wire, _) = self.connect();
         wire.hello("2025-11-25", capabilities).await;
         wire
     }
 
-    /// Waits until so many calls have been recorded.
+    /// Waits until this number of calls has been recorded.
     pub async fn recorded(&self, calls: usize) -> Vec<Value> {
         for _ in 0..500 {
             let codes = self.audit.codes();

@@ -1,4 +1,4 @@
-//! Tools that do what a test says.
+//! Tools with behaviour defined by a test.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Backend for Fake {
     }
 }
 
-/// A backend that does this.
+/// Returns a backend that calls the closure.
 pub fn fake<F>(does: impl Fn(Approved) -> F + Send + Sync + 'static) -> Fake
 where
     F: Future<Output = Raw> + Send + 'static,
@@ -28,7 +28,7 @@ where
     Fake(Box::new(move |call| Box::pin(does(call))))
 }
 
-/// A result of one text.
+/// Returns a result with one text.
 pub fn said(text: &str) -> Raw {
     Raw::from(Ok(Output {
         content: vec![Content::text(text)],
@@ -36,7 +36,7 @@ pub fn said(text: &str) -> Raw {
     }))
 }
 
-/// A built-in tool of this name, whose word is the user's.
+/// Returns a trusted built-in tool of this name.
 pub fn tool(name: &str, backend: Fake) -> Tool {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
     Tool {

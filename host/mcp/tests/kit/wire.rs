@@ -1,4 +1,4 @@
-//! A client that speaks the protocol line by line.
+//! A client that implements the protocol line by line.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ pub struct Wire {
     to: WriteHalf<DuplexStream>,
     from: Lines<BufReader<ReadHalf<DuplexStream>>>,
     next: u64,
-    /// What was heard while something else was waited for.
+    /// Messages received while another one was awaited.
     pub heard: Vec<Value>,
 }
 
-/// Nothing here takes this long, unless it goes wrong.
+/// Time limit for everything; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Wire {
-    /// The client's end of this.
+    /// Wraps the client's end of a stream.
     pub fn new(stream: DuplexStream) -> Self {
         let (from, to) = tokio::io::split(stream);
         Self {
@@ -31,7 +31,7 @@ impl Wire {
         }
     }
 
-    /// Writes a line as it is.
+    /// Writes a line unchanged.
     pub async fn line(&mut self, line: &str) {
         self.part(&format!("{line}\n")).await;
     }
@@ -41,14 +41,14 @@ impl Wire {
         self.to.write_all(part.as_bytes()).await.unwrap();
     }
 
-    /// The next message, whatever it is.
+    /// Returns the next message of any kind.
     pub async fn next(&mut self) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.from.next_line());
         let line = line.await.unwrap().unwrap();
         serde_json::from_str(&line.unwrap()).unwrap()
     }
 
-    /// Sends a request, and gives its id.
+    /// Sends a request, and returns its id.
     pub async fn send(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
         let request =
@@ -63,19 +63,19 @@ impl Wire {
         self.line(&request.to_string()).await;
     }
 
-    /// Answers a request of the server.
+    /// Responds to a request of the server.
     pub async fn answer(&mut self, request: &Value, result: Value) {
         let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
         self.line(&answer.to_string()).await;
     }
 
-    /// The answer to a request; what comes before is kept.
+    /// Waits for the response to a request; earlier messages are stored.
     pub async fn answered(&mut self, id: u64) -> Value {
         self.until(|message| message["id"] == id && message.get("method").is_none())
             .await
     }
 
-    /// The next message with this method; what comes before is kept.
+    /// Waits for the next message with this method; earlier messages are stored.
     pub async fn told(&mut self, method: &str) -> Value {
         self.until(|message| message["method"] == method).await
     }
@@ -93,19 +93,19 @@ impl Wire {
         }
     }
 
-    /// Sends a request and gives the whole answer.
+    /// Sends a request, and returns the whole response.
     pub async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         self.answered(id).await
     }
 
-    /// Calls a tool and gives the result.
+    /// Calls a tool, and returns the result.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         self.request("tools/call", params).await["result"].take()
     }
 
-    /// Shakes hands in this version of the protocol; gives what the server says of itself.
+    /// Performs the handshake with this protocol version; returns the server's description.
     pub async fn hello(&mut self, version: &str, capabilities: Value) -> Value {
         let client = json!({"name": "test", "version": "1"});
         let params =

@@ -1,4 +1,4 @@
-//! Servers and authorization servers that mean harm: what they try, and that it is refused.
+//! Hostile servers and authorization servers: their attacks, and the rejection of each.
 
 use mimir_core::Code;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::site::{Answer, Site};
 use super::world::{World, servers};
 use super::{behind, said};
 
-/// A login that does not even begin, because of what the two say.
+/// Returns the error of a login that fails during preparation, because of this metadata.
 async fn refused(resource: Value, issuer: Value) -> String {
     let world = World::new().await;
     world.set(|ways| (ways.resource, ways.issuer) = (resource, issuer));
@@ -18,17 +18,17 @@ async fn refused(resource: Value, issuer: Value) -> String {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_before_anybody_goes_anywhere() {
+async fn login_rejects_bad_metadata_before_the_browser_opens() {
     for (resource, issuer, words) in [
         (
             json!({"resource": "https://bank.example/mcp"}),
             json!({}),
-            "a token for the one",
+            "resource mismatch",
         ),
         (
             json!({"resource": null}),
             json!({}),
-            "does not say who logs people in",
+            "does not name an authorization server",
         ),
         (
             json!({"authorization_servers": []}),
@@ -43,22 +43,22 @@ async fn what_does_not_fit_is_refused_before_anybody_goes_anywhere() {
         (
             json!({"authorization_servers": ["https://10.0.0.1"]}),
             json!({}),
-            "network round it",
+            "private network",
         ),
         (
             json!({"authorization_servers": ["https://[fd00::1]"]}),
             json!({}),
-            "network round it",
+            "private network",
         ),
         (
             json!({"authorization_servers": ["file:///etc/passwd"]}),
             json!({}),
-            "not asked",
+            "not allowed",
         ),
         (
             json!({}),
             json!({"issuer": "https://honest.example"}),
-            "nobody is sent there",
+            "issuer mismatch",
         ),
         (
             json!({}),
@@ -73,7 +73,7 @@ async fn what_does_not_fit_is_refused_before_anybody_goes_anywhere() {
         (
             json!({}),
             json!({"response_types_supported": ["token"]}),
-            "no codes",
+            "does not support the authorization code flow",
         ),
         (
             json!({}),
@@ -83,12 +83,12 @@ async fn what_does_not_fit_is_refused_before_anybody_goes_anywhere() {
         (
             json!({}),
             json!({"token_endpoint": "https://192.168.1.1/token"}),
-            "network round it",
+            "private network",
         ),
         (
             json!({}),
             json!({"authorization_endpoint": "javascript:alert(1)"}),
-            "not asked",
+            "not allowed",
         ),
         (
             json!({}),
@@ -102,7 +102,7 @@ async fn what_does_not_fit_is_refused_before_anybody_goes_anywhere() {
 }
 
 #[tokio::test]
-async fn a_page_with_answers_of_its_own_is_not_shown() {
+async fn login_rejects_a_page_url_with_reserved_parameters() {
     let world = World::new().await;
     let page = format!(
         "{}/authorize?redirect_uri=https://evil.example",
@@ -110,27 +110,27 @@ async fn a_page_with_answers_of_its_own_is_not_shown() {
     );
     world.set(|ways| ways.issuer = json!({ "authorization_endpoint": page }));
     let error = world.begin().await.unwrap_err();
-    assert!(error.message.contains("answers of its own"), "{error}");
+    assert!(error.message.contains("already sets query parameters"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_is_described_at_its_own_place() {
+async fn login_rejects_metadata_on_another_origin() {
     let world = World::new().await;
     let evil = Site::open(|_, _| Answer::json(200, &json!({}))).await;
     world.set(|ways| ways.described = Some(format!("{}/x", evil.url)));
     let error = world.begin().await.unwrap_err();
-    assert!(error.message.contains("not its own place"), "{error}");
+    assert!(error.message.contains("origin mismatch"), "{error}");
     assert_eq!(evil.all(), "[]");
 }
 
 #[tokio::test]
-async fn documents_and_redirects_without_an_end_are_bounded() {
+async fn login_limits_documents_and_redirects() {
     // 5 MB.
     let world = World::new().await;
     world.set(|ways| ways.issuer = json!({"x": "x".repeat(5 << 20)}));
     let error = world.begin().await.unwrap_err();
     assert_eq!(error.code, Code::LimitExceeded, "{error}");
-    // For ever, at the same origin.
+    // Endless redirects within the same origin.
     let world = World::new().await;
     let away = format!("{}/away", world.server.url);
     world.set(|ways| {
@@ -140,7 +140,7 @@ async fn documents_and_redirects_without_an_end_are_bounded() {
     let error = world.begin().await.unwrap_err();
     assert!(world.server.asked("/away").len() <= 4, "{error}");
     assert_eq!(error.code, Code::LimitExceeded, "{error}");
-    // And to another.
+    // A redirect to another origin.
     let world = World::new().await;
     let evil = Site::open(|_, _| Answer::json(200, &json!({}))).await;
     let token = Answer::empty(307).with("location", format!("{}/token", evil.url));
@@ -150,7 +150,7 @@ async fn documents_and_redirects_without_an_end_are_bounded() {
 }
 
 #[tokio::test]
-async fn no_token_goes_elsewhere_or_after_a_redirect() {
+async fn token_is_not_sent_after_a_redirect() {
     let world = World::new().await;
     world.log_in().await.unwrap();
     let behind = behind(&world).await;
@@ -166,7 +166,7 @@ async fn no_token_goes_elsewhere_or_after_a_redirect() {
 }
 
 #[tokio::test]
-async fn a_server_gets_no_login_of_another_by_taking_its_name() {
+async fn token_is_not_sent_to_another_server_of_the_same_name() {
     let world = World::new().await;
     world.log_in().await.unwrap();
     let login = world.logins.only();
@@ -178,7 +178,7 @@ async fn a_server_gets_no_login_of_another_by_taking_its_name() {
         _ => Answer::empty(404),
     })
     .await;
-    // The same name at another address, another name at the same address, and what a secret is named by.
+    // The name at another address, the address under another name, and a reference to the login as a secret.
     let settings = json!({
         "s": {"url": format!("{}/mcp", evil.url)},
         "t": {"url": format!("{}/mcp", evil.url), "headers": {"X-Got": "${s}"}},
@@ -195,14 +195,14 @@ async fn a_server_gets_no_login_of_another_by_taking_its_name() {
         assert!(!sent.contains(value), "{sent}");
     }
     assert!(sent.contains("/mcp"), "{sent}");
-    // It says that the other is its authorization server, too: then the person is told whose token it would be.
+    // The other server has no metadata, so that no login at it can be prepared.
     let plan = others.plan("s").await.unwrap();
     assert!(plan.is_err());
     assert_eq!(world.logins.only(), login);
 }
 
 #[tokio::test]
-async fn a_login_that_somebody_has_moved_is_none() {
+async fn login_with_a_changed_address_is_ignored() {
     let world = World::new().await;
     world.log_in().await.unwrap();
     world
@@ -219,13 +219,13 @@ async fn a_login_that_somebody_has_moved_is_none() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_back_of_a_login_is_masked() {
+async fn token_echoed_by_the_server_is_masked() {
     let world = World::new().await;
     world.set(|ways| (ways.echoes, ways.lasts) = (true, Some(3600)));
     world.log_in().await.unwrap();
     let behind = behind(&world).await;
     let first = world.logins.only()["access"].as_str().unwrap().to_owned();
-    // In the middle of the call it is another, which nobody knew when the call began.
+    // The token is renewed during the call, so that the call does not know it from the start.
     world.logins.change(|login| login["until"] = json!(1));
     let text = said(&behind.call("mcp_s_go", json!({})).await);
     let second = world.logins.only()["access"].as_str().unwrap().to_owned();
@@ -236,7 +236,7 @@ async fn what_a_server_says_back_of_a_login_is_masked() {
 }
 
 #[tokio::test]
-async fn what_a_token_endpoint_says_back_is_masked() {
+async fn token_endpoint_errors_are_masked() {
     let world = World::new().await;
     let pending = world.begin().await.unwrap();
     let code = pending.code(&world.says_yes(pending.url())).unwrap();
@@ -255,7 +255,7 @@ async fn what_a_token_endpoint_says_back_is_masked() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_none_is_not_kept() {
+async fn token_that_is_invalid_is_not_stored() {
     let good = json!({"access_token": "access-token-1", "token_type": "Bearer"});
     for (key, value) in [
         ("access_token", json!("short")),
@@ -271,7 +271,7 @@ async fn a_token_that_is_none_is_not_kept() {
         world.set(|ways| ways.token = Some(Answer::json(200, &token)));
         let error = world.log_in().await.unwrap_err();
         assert!(
-            error.message.contains("gives no token"),
+            error.message.contains("issued no token"),
             "{key} {value}: {error}"
         );
         assert!(world.logins.all.lock().unwrap().is_empty());
@@ -279,7 +279,7 @@ async fn a_token_that_is_none_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_token_is_not_asked_for_ever() {
+async fn token_rejected_repeatedly_stops_requests() {
     let world = World::new().await;
     world.log_in().await.unwrap();
     world.set(|ways| ways.deaf = true);
@@ -287,7 +287,7 @@ async fn a_server_that_takes_no_token_is_not_asked_for_ever() {
     assert_eq!(error.code, Code::Unavailable, "{error}");
     let asked = world.server.asked("/mcp").len();
     assert!(asked <= 4, "{asked}");
-    // A model that calls again and again asks nobody anything.
+    // Repeated calls of a model cause no further requests.
     for _ in 0..20 {
         assert!(world.servers.test("s").await.unwrap().is_err());
     }
@@ -297,7 +297,7 @@ async fn a_server_that_takes_no_token_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn what_is_of_one_authorization_server_does_not_go_to_the_next() {
+async fn login_values_do_not_go_to_a_new_authorization_server() {
     let world = World::new().await;
     world.log_in().await.unwrap();
     let before = world.logins.only();
@@ -328,7 +328,7 @@ async fn what_is_of_one_authorization_server_does_not_go_to_the_next() {
 }
 
 #[tokio::test]
-async fn headers_of_the_settings_go_before_a_login() {
+async fn settings_header_takes_precedence_over_a_login() {
     let world = World::new().await;
     world.log_in().await.unwrap();
     let settings = json!({"s": {"url": format!("{}/mcp", world.server.url),
@@ -336,7 +336,7 @@ async fn headers_of_the_settings_go_before_a_login() {
     let others = servers(&settings, &world.logins, &world.notes);
     let error = others.test("s").await.unwrap().unwrap_err();
     assert!(
-        error.message.contains("`Authorization` of its settings"),
+        error.message.contains("`Authorization` header of its settings"),
         "{error}"
     );
     let error = others.plan("s").await.unwrap().err().unwrap();
@@ -347,7 +347,7 @@ async fn headers_of_the_settings_go_before_a_login() {
 }
 
 #[tokio::test]
-async fn who_is_refused_for_want_of_pkce_is_told_what_to_do() {
+async fn login_without_pkce_fails_with_hints() {
     let world = World::new().await;
     world.set(|ways| ways.issuer = json!({"code_challenge_methods_supported": null}));
     let error = world.log_in().await.unwrap_err();

@@ -1,5 +1,5 @@
-//! Logins at servers: those that go well, and all that can go wrong with them. The server and its authorization server
-//! are sites of the test's own on this machine, and the person is the test.
+//! Logins at servers, successful and failing ones. The server and its authorization server are sites of the test on
+//! this machine, and the test acts as the person.
 
 mod hostile;
 mod renewing;
@@ -18,13 +18,13 @@ use world::{SECRET, World, fields};
 
 use crate::behind::{Behind, said};
 
-/// The world's server behind a pipeline that knows no secrets of logins: what it does not say is masked before it.
+/// Returns the server behind a pipeline without secrets of logins: their values must be masked before they reach it.
 async fn behind(world: &World) -> Behind {
     Behind::over(Arc::clone(&world.servers)).open().await
 }
 
 #[tokio::test]
-async fn a_person_logs_in_and_calls_carry_the_token() {
+async fn login_succeeds_and_calls_carry_the_token() {
     let world = World::new().await;
     world.set(|ways| {
         ways.resource = json!({"scopes_supported": ["read"]});
@@ -33,7 +33,7 @@ async fn a_person_logs_in_and_calls_carry_the_token() {
     let error = world.servers.test("s").await.unwrap().unwrap_err();
     assert_eq!(error.code, Code::Unavailable, "{error}");
     assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
-    assert_eq!(world.issuer.all(), "[]", "a model begins no login");
+    assert_eq!(world.issuer.all(), "[]", "a call does not start a login");
 
     let plan = world.servers.plan("s").await.unwrap().unwrap();
     let facts = plan.facts();
@@ -74,7 +74,7 @@ async fn a_person_logs_in_and_calls_carry_the_token() {
     assert_eq!(said(&outcome), "done");
     let login = world.servers.login("s").unwrap().unwrap();
     assert!(login.renews && !login.ended);
-    // Another login asks for another code, and for nothing that the first one had.
+    // Another login requests another code, and reuses no values of the first.
     let again = world.begin().await.unwrap();
     assert_ne!(fields(again.url())["state"], page["state"]);
     assert_ne!(
@@ -84,7 +84,7 @@ async fn a_person_logs_in_and_calls_carry_the_token() {
 }
 
 #[tokio::test]
-async fn the_settings_say_who_mimir_is_and_where() {
+async fn login_uses_the_client_of_the_settings() {
     let oauth = json!({"issuer": "ISSUER", "clientId": "me: & co", "clientSecret": "${KEY}",
         "scopes": ["mine"], "redirectPort": 4711});
     let world = World::with(oauth).await;
@@ -100,9 +100,9 @@ async fn the_settings_say_who_mimir_is_and_where() {
     let pair = format!("me%3A+%26+co:{SECRET}");
     let pair = base64::engine::general_purpose::STANDARD.encode(pair);
     assert_eq!(sent.headers["authorization"], format!("Basic {pair}"));
-    // It is kept once, where the person has put it.
+    // The secret is stored only once, at the place chosen by the person.
     assert!(!world.logins.only().to_string().contains(SECRET));
-    // As a field, where that is what is taken.
+    // As a form field, if the server requires that.
     world.set(|ways| {
         ways.issuer = json!({"token_endpoint_auth_methods_supported": ["client_secret_post"]});
     });
@@ -112,7 +112,7 @@ async fn the_settings_say_who_mimir_is_and_where() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_the_settings_do_not_name_gets_nothing() {
+async fn login_rejects_an_issuer_other_than_configured() {
     let oauth =
         json!({"issuer": "https://else.example", "clientId": "me", "clientSecret": "${KEY}"});
     let world = World::with(oauth).await;
@@ -122,7 +122,7 @@ async fn an_authorization_server_that_the_settings_do_not_name_gets_nothing() {
 }
 
 #[tokio::test]
-async fn a_document_stands_for_a_client_where_that_is_taken() {
+async fn login_uses_a_client_metadata_document() {
     let document = "https://me.example/client.json";
     let world = World::with(json!({ "clientMetadataUrl": document })).await;
     let pending = world.begin().await.unwrap();
@@ -134,7 +134,7 @@ async fn a_document_stands_for_a_client_where_that_is_taken() {
 }
 
 #[tokio::test]
-async fn an_answer_is_the_one_to_this_login_and_good_once() {
+async fn callback_belongs_to_its_login_and_works_once() {
     let world = World::new().await;
     let pending = world.begin().await.unwrap();
     let answer = world.says_yes(pending.url());
@@ -147,14 +147,14 @@ async fn an_answer_is_the_one_to_this_login_and_good_once() {
     let silent = answer.replace("&iss=", "&was=");
     assert!(matches!(pending.code(&silent), Err(Unfit::Refused(_))));
     assert!(world.issuer.asked("/token").is_empty());
-    // Somebody else's code does not fit what this login has begun with.
+    // The code of another login does not match this login's PKCE verifier.
     let theirs = other.code(&world.says_yes(other.url())).unwrap();
     let code = pending.code(&answer).unwrap();
     assert!(other.finish(&code).await.is_err());
     let pending = world.begin().await.unwrap();
     assert!(pending.finish(&theirs).await.is_err());
     assert!(world.logins.all.lock().unwrap().is_empty());
-    // A code that was used once gives no second token.
+    // A code that was already used yields no second token.
     let pending = world.begin().await.unwrap();
     let code = pending.code(&world.says_yes(pending.url())).unwrap();
     let form = {
@@ -168,7 +168,7 @@ async fn an_answer_is_the_one_to_this_login_and_good_once() {
 }
 
 #[tokio::test]
-async fn a_login_ends_where_it_was_given_and_here() {
+async fn logout_revokes_the_token_and_removes_it() {
     let world = World::new().await;
     assert_eq!(world.servers.log_out("s").await.unwrap().unwrap(), None);
     world.log_in().await.unwrap();
@@ -187,11 +187,11 @@ async fn a_login_ends_where_it_was_given_and_here() {
     assert_eq!(ended, both);
     assert_eq!(world.servers.login("s").unwrap(), None);
     let error = world.servers.test("s").await.unwrap().unwrap_err();
-    assert!(error.message.contains("wants a login"), "{error}");
+    assert!(error.message.contains("requires a login"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_finds_too_little_is_asked_for_more_and_not_for_ever() {
+async fn login_adds_missing_scopes_once() {
     let world = World::new().await;
     world.set(|ways| {
         ways.resource = json!({"scopes_supported": ["read"]});
@@ -202,20 +202,20 @@ async fn a_server_that_finds_too_little_is_asked_for_more_and_not_for_ever() {
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::Unavailable);
-    assert!(error.message.contains("this needs `write`"), "{error}");
+    assert!(error.message.contains("this requires `write`"), "{error}");
     assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
     let pending = world.begin().await.unwrap();
     assert_eq!(fields(pending.url())["scope"], "read write");
     let answer = world.says_yes(pending.url());
     let code = pending.code(&answer).unwrap();
     pending.finish(&code).await.unwrap();
-    // The connection that is there takes the new one.
+    // The existing connection uses the new token.
     assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
     assert_eq!(
         fields(world.begin().await.unwrap().url())["scope"],
         "read write"
     );
-    // What was asked for, and is not enough, is not asked for again.
+    // Scopes that were requested before, and did not suffice, are not requested again.
     world.set(|ways| ways.needs = Some("write "));
     world.forget(true);
     let _ = world.log_in().await.unwrap();

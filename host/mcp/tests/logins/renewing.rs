@@ -1,4 +1,4 @@
-//! Tokens that end, and what renews them.
+//! Expiry and renewal of tokens.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::world::World;
 use super::{behind, said};
 
 #[tokio::test]
-async fn a_token_that_ends_is_renewed_once_for_all() {
+async fn token_expired_is_renewed_once_for_all_calls() {
     let world = World::new().await;
     world.set(|ways| ways.lasts = Some(3600));
     world.log_in().await.unwrap();
@@ -33,20 +33,20 @@ async fn a_token_that_ends_is_renewed_once_for_all() {
         before["refresh"].as_str().unwrap()
     );
     assert_eq!(renewed[1]["resource"], format!("{}/mcp", world.server.url));
-    // What renews it is another each time.
+    // The refresh token is replaced each time.
     let after = world.logins.only();
     assert_ne!(before["refresh"], after["refresh"]);
     assert_ne!(before["access"], after["access"]);
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_taken_is_renewed_and_one_that_cannot_be_wants_a_login() {
+async fn token_rejected_is_renewed_or_needs_a_login() {
     let world = World::new().await;
     world.log_in().await.unwrap();
     let behind = behind(&world).await;
     world.forget(false);
     assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
-    // Not again so soon: a server that takes none would have one renewed at each request.
+    // Not again that soon: a server that rejects all tokens would cause a renewal for each request.
     world.forget(true);
     for _ in 0..3 {
         let outcome = behind.call("mcp_s_go", json!({})).await;
@@ -55,13 +55,13 @@ async fn a_token_that_is_not_taken_is_renewed_and_one_that_cannot_be_wants_a_log
         assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
     }
     assert_eq!(world.issuer.asked("/token").len(), 2);
-    // Whoever logs in meanwhile is heard at once.
+    // A new login takes effect at once.
     world.log_in().await.unwrap();
     assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
 }
 
 #[tokio::test]
-async fn a_login_that_is_over_is_not_asked_for_twice() {
+async fn login_expired_is_not_renewed_twice() {
     let world = World::new().await;
     world.set(|ways| ways.lasts = Some(3600));
     world.log_in().await.unwrap();
@@ -71,14 +71,14 @@ async fn a_login_that_is_over_is_not_asked_for_twice() {
     for _ in 0..3 {
         let outcome = behind.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
-        assert!(error.message.contains("is over"), "{error}");
+        assert!(error.message.contains("has expired"), "{error}");
     }
     assert_eq!(world.issuer.asked("/token").len(), 2);
     assert!(world.servers.login("s").unwrap().unwrap().ended);
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_is_away_ends_no_login() {
+async fn login_survives_an_unavailable_authorization_server() {
     let world = World::new().await;
     world.set(|ways| ways.lasts = Some(3600));
     world.log_in().await.unwrap();
@@ -93,7 +93,7 @@ async fn an_authorization_server_that_is_away_ends_no_login() {
 }
 
 #[tokio::test]
-async fn a_token_without_what_renews_it_ends() {
+async fn token_without_a_refresh_token_expires() {
     let world = World::new().await;
     world.set(|ways| (ways.lasts, ways.renews) = (Some(3600), false));
     world.log_in().await.unwrap();
@@ -102,10 +102,10 @@ async fn a_token_without_what_renews_it_ends() {
     let asked = world.server.asked("/mcp").len();
     world.logins.change(|login| login["until"] = json!(1));
     let outcome = behind.call("mcp_s_go", json!({})).await;
-    assert!(outcome.result().unwrap_err().message.contains("is over"));
+    assert!(outcome.result().unwrap_err().message.contains("has expired"));
     assert_eq!(
         world.server.asked("/mcp").len(),
         asked,
-        "it is not sent any more"
+        "the expired token is not sent"
     );
 }

@@ -1,4 +1,4 @@
-//! A small web site on a port of this machine, which answers as a test says and keeps what it was sent.
+//! A small web site on a local port, with responses defined by the test, which records its requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: String,
@@ -17,19 +17,19 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The fields of a form.
+    /// Returns the fields of a form.
     pub fn form(&self) -> HashMap<String, String> {
         let fields = url::form_urlencoded::parse(self.body.as_bytes());
         fields.into_owned().collect()
     }
 
-    /// The token that it carries.
+    /// Returns its bearer token.
     pub fn token(&self) -> Option<&str> {
         self.headers.get("authorization")?.strip_prefix("Bearer ")
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
@@ -60,7 +60,7 @@ impl Answer {
     }
 }
 
-/// A site. It is there as long as the test.
+/// A site that exists as long as the test.
 #[derive(Clone)]
 pub struct Site {
     pub url: String,
@@ -68,7 +68,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site that answers like this; it is told its own address.
+    /// Opens a site with these responses; the closure gets the site's address.
     pub async fn open<F>(answer: F) -> Self
     where
         F: Fn(&str, &Asked) -> Answer + Send + Sync + 'static,
@@ -87,14 +87,14 @@ impl Site {
         site
     }
 
-    /// What it was asked, at paths that begin like this.
+    /// Returns the requests to paths with this prefix.
     pub fn asked(&self, path: &str) -> Vec<Asked> {
         let asked = self.asked.lock().unwrap();
         let here = |one: &&Asked| one.path.starts_with(path);
         asked.iter().filter(here).cloned().collect()
     }
 
-    /// Everything it was sent, as one text.
+    /// Returns everything that was sent to it, as one text.
     pub fn all(&self) -> String {
         format!("{:?}", self.asked.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! A server that wants a login, its authorization server, and the person between them.
+//! A server that requires a login, its authorization server, and the person between them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,26 +15,26 @@ use serde_json::{Value, json};
 use super::site::{Answer, Asked, Site};
 use crate::behind::Shelf;
 
-/// What the two say, as a test wants it.
+/// Behaviour of the two servers.
 pub struct Ways {
-    /// What is put over the metadata of the two; null takes a key out.
+    /// Overrides for the metadata of the two; null removes a key.
     pub resource: Value,
     pub issuer: Value,
-    /// Whether the token endpoint does as it is asked, or answers this.
+    /// Response of the token endpoint, instead of the regular one.
     pub token: Option<Answer>,
-    /// What a token lasts, in seconds.
+    /// Lifetime of a token in seconds.
     pub lasts: Option<u64>,
-    /// Whether a token comes with what renews it.
+    /// True if tokens come with a refresh token.
     pub renews: bool,
-    /// Whether the server takes no token at all.
+    /// True if the server rejects all tokens.
     pub deaf: bool,
-    /// What a call of a tool needs beside a token.
+    /// Scope that a tool call needs.
     pub needs: Option<&'static str>,
-    /// What the server says of where it is described; nothing where this is empty.
+    /// Metadata URL in the server's challenge; left out if empty.
     pub described: Option<String>,
-    /// Whether the server says back what it was sent.
+    /// True if the server echoes the token that it was sent.
     pub echoes: bool,
-    /// Where requests are sent instead: those for the server, or those for `/away` where it is described there.
+    /// Redirect target: of the server's requests, or of those for `/away` if its metadata is there.
     pub away: Option<String>,
 }
 
@@ -55,18 +55,18 @@ impl Default for Ways {
     }
 }
 
-/// What was given out.
+/// Issued values.
 #[derive(Default)]
 struct Given {
     count: usize,
-    /// Codes that are good once, with the challenge and the scopes that they were given for.
+    /// Unused codes, with their challenge and scopes.
     codes: HashMap<String, (String, String)>,
-    /// Tokens that are good, with their scopes.
+    /// Valid tokens, with their scopes.
     access: HashMap<String, String>,
     refresh: HashMap<String, String>,
 }
 
-/// A server, its authorization server, and mimir before them.
+/// A server, its authorization server, and mimir in front of them.
 pub struct World {
     pub server: Site,
     pub issuer: Site,
@@ -91,14 +91,14 @@ impl Memory {
             .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// The only login, as it is written.
+    /// Returns the only login as stored.
     pub fn only(&self) -> Value {
         let all = self.all.lock().unwrap();
         assert_eq!(all.len(), 1, "{:?}", all.keys());
         serde_json::from_str(all.values().next().unwrap()).unwrap()
     }
 
-    /// Changes the only login.
+    /// Modifies the only login.
     pub fn change(&self, change: impl FnOnce(&mut Value)) {
         let mut login = self.only();
         change(&mut login);
@@ -132,7 +132,7 @@ impl Logins for Memory {
     }
 }
 
-/// Knows one secret.
+/// A vault with one secret.
 struct One;
 
 pub const SECRET: &str = "s3cr3t-of-the-client";
@@ -154,7 +154,7 @@ impl Launcher for NoPrograms {
     }
 }
 
-/// A client that reaches the origin of this URL and no other.
+/// Returns a client that reaches the origin of this URL only.
 pub fn reach(url: &str) -> Result<Client, ToolError> {
     let target = Target::parse(url).map_err(mimir_net::Error::from)?;
     let pattern: mimir_core::network::HostPattern = target.origin().to_string().parse().unwrap();
@@ -173,7 +173,7 @@ pub fn reach(url: &str) -> Result<Client, ToolError> {
     ))
 }
 
-/// Servers with these settings, and what they have in common.
+/// Returns servers with these settings, and shared stores.
 pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Arc<Servers> {
     let servers = Servers::new(Deps {
         launcher: Arc::new(NoPrograms),
@@ -196,7 +196,7 @@ impl World {
         Self::with(json!({})).await
     }
 
-    /// One server `s` with these settings of logins.
+    /// Creates one server `s` with these login settings.
     pub async fn with(oauth: Value) -> Self {
         let ways = Arc::<Mutex<Ways>>::default();
         let given = Arc::<Mutex<Given>>::default();
@@ -242,13 +242,13 @@ impl World {
         change(&mut self.ways.lock().unwrap());
     }
 
-    /// A login that has begun.
+    /// Starts a login.
     pub async fn begin(&self) -> Result<Pending, ToolError> {
         let plan = self.servers.plan("s").await.unwrap()?;
         plan.begin("http://127.0.0.1:4/callback").await
     }
 
-    /// What the authorization server sends the person back with.
+    /// Returns the callback of the authorization server for an approved login.
     pub fn says_yes(&self, url: &str) -> String {
         let fields = fields(url);
         let mut given = self.given.lock().unwrap();
@@ -265,7 +265,7 @@ impl World {
         )
     }
 
-    /// A whole login.
+    /// Performs a whole login.
     pub async fn log_in(&self) -> Result<Login, ToolError> {
         let pending = self.begin().await?;
         let answer = self.says_yes(pending.url());
@@ -273,7 +273,7 @@ impl World {
         pending.finish(&code).await
     }
 
-    /// Ends every token that was given out, and what renews them where that is said.
+    /// Invalidates all issued tokens, optionally also the refresh tokens.
     pub fn forget(&self, refresh: bool) {
         let mut given = self.given.lock().unwrap();
         given.access.clear();
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// The fields of an address.
+/// Returns the query parameters of a URL.
 pub fn fields(url: &str) -> HashMap<String, String> {
     let url = url::Url::parse(url).unwrap();
     let mut all = HashMap::new();
@@ -361,7 +361,7 @@ fn tokens(asked: &Asked, ways: &Ways, given: &mut Given) -> Answer {
             }
             scope
         }
-        // What renews a token is good once.
+        // A refresh token can be used once.
         _ => match given.refresh.remove(&form["refresh_token"]) {
             Some(scope) => scope,
             None => return no(),
@@ -431,7 +431,7 @@ fn serves(own: &str, issuer: &str, asked: &Asked, ways: &Ways, given: &Given) ->
     if !ways.echoes {
         return Answer::json(200, &answer);
     }
-    // By an event, too.
+    // As an event stream, to test that form, too.
     Answer {
         status: 200,
         headers: vec![("content-type", "text/event-stream".to_owned())],

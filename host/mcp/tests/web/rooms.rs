@@ -1,11 +1,11 @@
-//! For how many sessions there is room, and which of them makes room for another.
+//! The limit of sessions, and the choice of the session that is ended for a new one.
 
 use super::*;
 
-/// As many as there is room for.
+/// The limit of sessions.
 const SESSIONS: usize = 256;
 
-/// A session that has begun.
+/// Starts a session.
 async fn begin(http: &Http) -> String {
     hello(http).await.map_err(|answer| answer.body).unwrap()
 }
@@ -17,13 +17,13 @@ fn of(session: &str) -> [(&str, &str); 2] {
     ]
 }
 
-/// What a session says its tools are.
+/// Lists the tools in a session.
 async fn listed(http: &Http, session: &str) -> Answer {
     let list = message("tools/list", json!({}));
     send(http, Method::POST, &of(session), list).await
 }
 
-/// The stream on which a session is told what nobody asked for, as long as it is held.
+/// Opens the event stream of a session, which stays open until the value is dropped.
 async fn stream(http: &Http, session: &str) -> impl Sized + use<> {
     let request = Request::builder()
         .uri("/mcp")
@@ -38,14 +38,14 @@ async fn stream(http: &Http, session: &str) -> impl Sized + use<> {
 }
 
 #[tokio::test]
-async fn the_session_that_is_idle_longest_makes_room_for_another() {
+async fn sessions_end_the_longest_idle_one_for_a_new_one() {
     let (one, gate) = waits();
     let (room, http) = web(vec![one]);
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
         sessions.push(begin(&http).await);
     }
-    // The first one is read along, the second has a call under way that nobody reads along, the third was used.
+    // The first has an open stream, the second a running call without a reader, and the third was just used.
     let stream = stream(&http, &sessions[0]).await;
     let params = json!({"name": "waits", "arguments": {"n": 2}});
     let second = of(&sessions[1]);
@@ -61,14 +61,14 @@ async fn the_session_that_is_idle_longest_makes_room_for_another() {
     for session in sessions[..3].iter().chain([&sessions[4], &new]) {
         assert_eq!(listed(&http, session).await.status, StatusCode::OK);
     }
-    assert!(room.audit.codes().is_empty(), "the call goes on");
+    assert!(room.audit.codes().is_empty(), "the call continues");
     gate.add_permits(1);
     assert_eq!(room.recorded(1).await, [Value::Null]);
     drop(stream);
 }
 
 #[tokio::test]
-async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
+async fn sessions_are_limited_until_one_ends() {
     let quick = tool("quick", fake(|_| async { said("done") }));
     let (_room, http) = web(vec![quick]);
     let mut sessions = Vec::new();
@@ -81,14 +81,14 @@ async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
     let refused = hello(&http).await.unwrap_err();
     busy(&refused);
     assert!(refused.body.contains("DELETE /mcp"), "{}", refused.body);
-    // Those that are there go on.
+    // Existing sessions continue.
     let of = [
         ("mcp-session-id", sessions[9].as_str()),
         ("mcp-protocol-version", LEGACY),
     ];
     let answer = send(&http, Method::POST, &of, message("tools/list", json!({}))).await;
     assert_eq!(answer.message()["result"]["tools"][0]["name"], "quick");
-    // Who needs none finds room, and nobody gets one by saying so.
+    // Clients without sessions are unaffected, but claiming so does not create a session.
     let done = call(&http, "quick", 1, MODERN).await.message();
     assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
     for (method, says, means) in [
@@ -115,14 +115,14 @@ async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
     let session = begin(&http).await;
     let one_more = stream(&http, &session).await;
     busy(&hello(&http).await.unwrap_err());
-    // A stream that nobody reads any more is none.
+    // A stream without a reader does not count.
     drop(one_more);
     begin(&http).await;
     assert_eq!(listed(&http, &session).await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
-async fn what_begins_no_session_ends_none() {
+async fn sessions_survive_requests_that_start_none() {
     let (_room, http) = web(Vec::new());
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
@@ -166,7 +166,7 @@ async fn what_begins_no_session_ends_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handshakes_at_the_same_time_make_no_more_sessions_than_there_is_room_for() {
+async fn sessions_limit_holds_for_parallel_handshakes() {
     let (_room, http) = web(Vec::new());
     for _ in 0..SESSIONS - 6 {
         begin(&http).await;

@@ -1,5 +1,5 @@
-//! A connection that others speak over: judged like a request of the method `CONNECT`, and watched by its bytes, since
-//! what they say is theirs.
+//! A connection for a foreign program: checked like a request with the method `CONNECT`, and supervised by its bytes,
+//! since its content is encrypted by the program.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Client, timed_out};
-use crate::authorize::Ask;
+use crate::authorize::{Ask, Permit};
 use crate::connector::unreachable;
 use crate::dial::dial;
 use crate::error::{Error, Stage};
@@ -26,20 +26,24 @@ use records::{Cut, FromClient, FromServer, directions};
 mod hello;
 mod records;
 
-/// Bytes that are on their way at once, in each direction.
+/// Buffer size in bytes, for each direction.
 const PIECE: usize = 16 << 10;
 
-/// What TLS begins with: a record of the handshake, of version 3.
+/// Bytes that the program may send through a tunnel before that is authorized once more. Requests for pages are small; what
+/// is uploaded is not.
+const UNASKED: u64 = 16 << 10;
+
+/// The first bytes of TLS: a record of the handshake, of version 3.
 const HELLO: [u8; 2] = [0x16, 0x03];
 
-/// The bytes that the client sent before anything was forwarded, and the judge of the rest.
+/// The bytes that the client sent before anything was forwarded, and the filter for the rest.
 pub(crate) struct Begun {
     first: Vec<u8>,
     client: FromClient,
     server: FromServer,
 }
 
-/// A connection to a host that was let.
+/// A connection to an authorized host.
 pub(crate) struct Tunnel {
     stream: TcpStream,
     client: Client,
@@ -65,7 +69,7 @@ impl Client {
             verdict: &verdict,
         };
         let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
-        // A person may have thought for an hour.
+        // The approval may have taken an hour.
         self.authorize.renew();
         let now = self.shared.guard.current();
         allowed(now.policy.judge(&target, method.as_str()), permit)?;
@@ -95,8 +99,8 @@ impl Client {
 }
 
 impl Tunnel {
-    /// Reads the ClientHello of the client, and refuses one for another host than that of the tunnel. Nothing is
-    /// forwarded before that: in TLS the server does not speak first. Nothing is read if the client ends at once.
+    /// Reads the ClientHello of the client, and refuses one for another host than that of the tunnel. Forwards nothing
+    /// before that: in TLS the server does not send first. Reads nothing if the client ends at once.
     pub(crate) async fn begins(
         &self,
         inside: &mut (impl AsyncRead + Unpin),
@@ -134,8 +138,8 @@ impl Tunnel {
         Ok(begun)
     }
 
-    /// Carries bytes both ways until both sides have ended, or one of the bounds: time, silence, bytes, something else
-    /// than TLS, or a policy that would not let it any more.
+    /// Relays bytes in both directions until both sides have ended or a bound is hit: time, silence, size, non-TLS
+    /// data, or a policy that no longer allows the connection.
     pub(crate) async fn carry(
         mut self,
         begun: Begun,
@@ -158,14 +162,14 @@ impl Tunnel {
         let (up, down) = (self.limits.upload_bytes, self.limits.body_bytes);
         let up = (
             up.saturating_sub(first.len() as u64),
-            "what is sent through a tunnel",
+            "the data sent through a tunnel",
         );
-        let down = (down, "what comes through a tunnel");
+        let down = (down, "the data received through a tunnel");
         tokio::try_join!(
-            watch.way(from_inside, to_host, up, |bytes| client
+            watch.way(from_inside, to_host, up, Some(UNASKED), |bytes| client
                 .check(bytes)
                 .map_err(|why| cut(&target, why))),
-            watch.way(from_host, to_inside, down, |bytes| server
+            watch.way(from_host, to_inside, down, None, |bytes| server
                 .check(bytes)
                 .map_err(|why| cut(&target, why))),
         )?;
@@ -173,7 +177,7 @@ impl Tunnel {
     }
 }
 
-/// The error for a tunnel to this host that is cut.
+/// Returns the error for a tunnel to this host that violates its rules.
 fn cut(target: &Target, why: Cut) -> Error {
     let host = place(target);
     match why {
@@ -184,7 +188,7 @@ fn cut(target: &Target, why: Cut) -> Error {
         },
         Cut::Name(None) => Error::TunnelName {
             host,
-            asked: "no host at all (it has no server name)".to_owned(),
+            asked: "no host (it has no server name)".to_owned(),
         },
     }
 }
@@ -193,21 +197,22 @@ fn place(target: &Target) -> String {
     format!("{}:{}", target.host(), target.port())
 }
 
-/// What both ways of a tunnel are held to.
+/// The limits of both directions of a tunnel.
 struct Watch<'a> {
     client: &'a Client,
     between: Duration,
-    /// What was let, and when something last came either way.
+    /// The authorization, and the time of the last data in either direction.
     state: Mutex<(Hold, Instant)>,
 }
 
 impl Watch<'_> {
-    /// Carries bytes one way until there are no more.
+    /// Relays bytes in one direction until its end. Beyond `unasked` bytes it is authorized once more.
     async fn way(
         &self,
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
         (limit, what): (u64, &'static str),
+        mut unasked: Option<u64>,
         mut check: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut piece = vec![0; PIECE];
@@ -222,6 +227,9 @@ impl Watch<'_> {
             if carried > limit {
                 return Err(Error::TooLarge { what, limit });
             }
+            if unasked.take_if(|unasked| carried > *unasked).is_some() {
+                self.authorize_upload().await?;
+            }
             let piece = piece.get(..count).unwrap_or_default();
             check(piece)?;
             self.in_time(to.write_all(piece)).await?;
@@ -229,7 +237,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Waits as long as either way is not silent for too long.
+    /// Waits until both directions have been silent for too long.
     async fn in_time<T>(&self, work: impl Future<Output = io::Result<T>>) -> Result<T, Error> {
         let mut work = pin!(work);
         loop {
@@ -251,7 +259,31 @@ impl Watch<'_> {
         }
     }
 
-    /// Whether the policy that holds now would let it.
+    /// Authorizes a tunnel through which much is sent, unless a person was asked about it when it was opened.
+    async fn authorize_upload(&self) -> Result<(), Error> {
+        let (target, method, permit) = {
+            let state = self.lock();
+            let hold = &state.0;
+            (Arc::clone(&hold.target), hold.method.clone(), hold.permit)
+        };
+        if permit == Permit::Unlisted {
+            return Ok(());
+        }
+        let now = self.client.shared.guard.current();
+        let ask = Ask {
+            target: &target,
+            method: &method,
+            headers: &HeaderMap::new(),
+            body: true,
+            hop: 0,
+            verdict: &now.policy.judge(&target, method.as_str()),
+        };
+        let authorized = self.client.authorize.authorize(ask).await;
+        self.lock().1 = Instant::now();
+        authorized.map(|_| ()).map_err(Error::Denied)
+    }
+
+    /// Checks that the current policy allows the connection.
     fn judge(&self) -> Result<(), Error> {
         self.client.authorize.renew();
         self.lock().0.judge()

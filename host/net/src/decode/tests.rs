@@ -24,7 +24,7 @@ async fn unpacked(coding: &str, packed: Vec<u8>, limits: Limits) -> Result<Bytes
 }
 
 #[tokio::test]
-async fn every_coding_that_is_offered_is_understood() {
+async fn decode_supports_every_offered_coding() {
     let text = TEXT.repeat(10);
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
     deflate.write_all(text.as_bytes()).unwrap();
@@ -38,7 +38,7 @@ async fn every_coding_that_is_offered_is_understood() {
         ]
         .concat()
     };
-    // A frame that says nothing, between two that do.
+    // A skippable frame between two with content.
     let skippable = [&zstd(text.as_bytes())[..], b"\x50\x2a\x4d\x18\x03\0\0\0abc"].concat();
     for (coding, packed) in [
         ("gzip", gzip(text.as_bytes())),
@@ -55,7 +55,7 @@ async fn every_coding_that_is_offered_is_understood() {
         let body = unpacked(coding, packed, Limits::default()).await;
         assert_eq!(body.unwrap(), text, "{coding}");
     }
-    // What `brotli` makes of it; its encoder is not here.
+    // The output of `brotli`; its encoder is not a dependency.
     let packed = b"\x0b\x02\x80hello\x03".to_vec();
     assert_eq!(
         unpacked("br", packed, Limits::default()).await.unwrap(),
@@ -64,7 +64,7 @@ async fn every_coding_that_is_offered_is_understood() {
 }
 
 #[tokio::test]
-async fn a_bomb_does_not_go_off() {
+async fn decode_stops_a_bomb() {
     let limits = Limits {
         body_bytes: 1 << 30,
         ..Limits::default()
@@ -82,7 +82,7 @@ async fn a_bomb_does_not_go_off() {
         let error = unpacked(coding, packed, small).await.unwrap_err();
         assert_eq!(error.kind(), "too-large", "{coding}");
     }
-    // A page of spaces is none.
+    // A page of spaces is not a bomb.
     let spaces = gzip(&[b' '; 1 << 20]);
     assert_eq!(
         unpacked("gzip", spaces, limits).await.unwrap().len(),
@@ -91,7 +91,7 @@ async fn a_bomb_does_not_go_off() {
 }
 
 #[tokio::test]
-async fn what_does_not_unpack_is_an_error() {
+async fn decode_invalid_data_is_an_error() {
     let whole = gzip(TEXT.as_bytes());
     let zstd_window = b"\x28\xb5\x2f\xfd\x00\x98".to_vec();
     for (coding, packed, words) in [
@@ -104,7 +104,7 @@ async fn what_does_not_unpack_is_an_error() {
         ("zstd", zstd_window, "window"),
         ("zstd", b"not packed".to_vec(), ""),
         ("zstd", zstd(TEXT.as_bytes())[..20].to_vec(), ""),
-        ("compress", vec![1], "`compress` is not known"),
+        ("compress", vec![1], "`compress` is not supported"),
     ] {
         let error = unpacked(coding, packed, Limits::default())
             .await
@@ -112,7 +112,7 @@ async fn what_does_not_unpack_is_an_error() {
         assert_eq!(error.kind(), "invalid-encoding", "{coding}");
         assert!(error.to_string().contains(words), "{coding}: {error}");
     }
-    // Nothing was packed where there is nothing: the answer to HEAD.
+    // Without a body nothing is compressed: the response to HEAD.
     assert_eq!(
         unpacked("gzip", vec![], Limits::default()).await.unwrap(),
         ""

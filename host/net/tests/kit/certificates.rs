@@ -1,4 +1,4 @@
-//! An authority of the test's own, and certificates that it signs.
+//! A test CA, and certificates signed by it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tempfile::TempDir;
 
-/// Somebody who signs certificates, and the file that says whom to trust.
+/// A CA that signs certificates, and its certificate file.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -19,7 +19,7 @@ impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Each authority has a name of its own, as it would outside.
+        // Each CA has its own name, like real ones.
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().display().to_string();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -28,27 +28,27 @@ impl Authority {
         Self { issuer, folder }
     }
 
-    /// Its certificate as a PEM file.
+    /// Returns its certificate as a PEM file.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// A place for other files.
+    /// Returns a folder for other files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Trust in it.
+    /// Returns roots that trust it.
     pub fn roots(&self) -> Roots {
         Roots::with_extra(&[self.file()]).unwrap()
     }
 
-    /// A server's side of TLS, for `names`, that speaks `protocols`.
+    /// Returns a server's TLS configuration for `names`, offering `protocols`.
     pub fn server(&self, names: &[&str], protocols: &[&str]) -> Arc<ServerConfig> {
         self.server_of(names, protocols, |_| ())
     }
 
-    /// The same, with a certificate that the test has its way with.
+    /// Like [`Self::server`], with a certificate that the test can change.
     pub fn server_of(
         &self,
         names: &[&str],

@@ -1,4 +1,4 @@
-//! Servers, names and clients of the tests.
+//! Servers, resolvers and clients of the tests.
 
 mod certificates;
 mod names;
@@ -16,7 +16,7 @@ pub use certificates::Authority;
 pub use names::Names;
 pub use site::{Answer, Site, answer, text};
 
-/// A list with these hosts on it, and otherwise the defaults.
+/// Rules that allow these hosts, and otherwise the defaults.
 pub fn listed(hosts: &[&str]) -> Rules {
     let entry = |host: &&str| Entry::from(host.parse::<HostPattern>().unwrap());
     Rules {
@@ -25,7 +25,7 @@ pub fn listed(hosts: &[&str]) -> Rules {
     }
 }
 
-/// Every host, by names that lead to loopback too: for tests about something else.
+/// Rules that allow every host, including names that resolve to loopback: for tests about something else.
 pub fn lax() -> Rules {
     Rules {
         mode: Mode::Any,
@@ -34,7 +34,7 @@ pub fn lax() -> Rules {
     }
 }
 
-/// The rules, with this name fixed to loopback.
+/// Returns the rules with this name fixed to loopback.
 pub fn fixed(mut rules: Rules, name: &str) -> Rules {
     let loopback: IpAddr = [127, 0, 0, 1].into();
     rules
@@ -43,35 +43,35 @@ pub fn fixed(mut rules: Rules, name: &str) -> Rules {
     rules
 }
 
-/// A client without a gate, whose names have the addresses that `names` says.
+/// Returns a client without an authorizer, whose names resolve as `names` defines.
 pub fn client_of(rules: Rules, names: &Arc<Names>, limits: Limits) -> Client {
     let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
     guarded(guard, names, limits, Roots::default())
 }
 
-/// The same, under a guard of the test's own.
+/// Like [`client_of`], under the guard of the test.
 pub fn guarded(guard: Arc<Guard>, names: &Arc<Names>, limits: Limits, roots: Roots) -> Client {
     let names = Arc::clone(names) as Arc<dyn mimir_net::Resolver>;
     Client::new(guard, Arc::new(PolicyAlone), roots, limits, Some(names))
 }
 
-/// A client without names.
+/// Returns a client without names.
 pub fn client(rules: Rules) -> Client {
     client_of(rules, &Names::none(), Limits::default())
 }
 
-/// A request without a body.
+/// Returns a request without a body.
 pub fn get(url: &str) -> Request<Bytes> {
     Request::get(url).body(Bytes::new()).unwrap()
 }
 
-/// Fetches what a text means.
+/// Fetches a URL.
 pub async fn fetch(client: &Client, url: &str) -> Result<Fetched, Error> {
     let request = Request::get(mimir_net::uri(url)?).body(Bytes::new());
     client.fetch(request.unwrap()).await
 }
 
-/// What kind of failure it came to.
+/// Returns the kind of the failure.
 pub async fn kind(client: &Client, url: &str) -> &'static str {
     match fetch(client, url).await {
         Ok(_) => "",

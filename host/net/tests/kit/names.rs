@@ -1,4 +1,4 @@
-//! A resolver that answers what a test likes.
+//! A resolver whose answers the test defines.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use mimir_core::backend::BoxFuture;
 use mimir_net::Resolver;
 
-/// Names, each with its answers one after the other; the last one stays.
+/// Names, each with its successive answers; the last one is repeated.
 #[derive(Default)]
 pub struct Names {
     answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
@@ -16,12 +16,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// No names at all.
+    /// Returns a resolver without names.
     pub fn none() -> Arc<Self> {
         Self::of(&[])
     }
 
-    /// These names: answers are parted by `;`, the addresses of one by spaces.
+    /// Returns a resolver for these names: answers are separated by `;`, the addresses of one answer by spaces.
     pub fn of(names: &[(&str, &str)]) -> Arc<Self> {
         let address = |text: &str| text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
         let answer = |text: &str| text.split_whitespace().map(address).collect();
@@ -34,7 +34,7 @@ impl Names {
         })
     }
 
-    /// Every name that was looked up.
+    /// Returns every name that was looked up.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

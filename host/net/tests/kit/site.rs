@@ -29,12 +29,12 @@ pub struct Site {
 
 pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// An answer with a text.
+/// Returns a response with a text.
 pub fn text(body: &'static str) -> Answer {
     Response::new(Full::from(body).boxed_unsync())
 }
 
-/// The bytes of a plain answer, with more header lines if wanted; each ends with CRLF.
+/// Returns the bytes of a plain response, optionally with more header lines; each ends with CRLF.
 pub fn answer(status: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}")
@@ -47,7 +47,7 @@ impl Drop for Site {
 }
 
 impl Site {
-    /// A server that does with each connection what the test says.
+    /// Starts a server that handles each connection as the test defines.
     pub async fn of<F: Future<Output = ()> + Send + 'static>(
         handle: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self {
@@ -76,8 +76,8 @@ impl Site {
         }
     }
 
-    /// A server that answers each request with the bytes that `answer` makes of its head. Requests have no bodies
-    /// here, or short ones.
+    /// Starts a server that answers each request with the bytes that `answer` returns for its head. Requests have no
+    /// bodies here, or short ones.
     pub async fn says(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         let answer = Arc::new(answer);
         Self::logging(move |mut stream, log| {
@@ -94,7 +94,7 @@ impl Site {
         .await
     }
 
-    /// A server of hyper's, in the clear.
+    /// Starts a hyper server without TLS.
     pub async fn http<F: Future<Output = Answer> + Send + 'static>(
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     ) -> Self {
@@ -114,7 +114,7 @@ impl Site {
         .await
     }
 
-    /// A server of hyper's over TLS, by the protocol that was agreed on.
+    /// Starts a hyper server over TLS, with the protocol that was negotiated.
     pub async fn https<F: Future<Output = Answer> + Send + 'static>(
         config: Arc<ServerConfig>,
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -144,28 +144,28 @@ impl Site {
         .await
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// The heads of all requests, of a server that keeps them.
+    /// Returns the heads of all requests, if the server records them.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 
-    /// A URL of it, by its address.
+    /// Returns a URL of this server by its address.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// A URL of it, by a name.
+    /// Returns a URL of this server by a name.
     pub fn named(&self, origin: &str, path: &str) -> String {
         format!("{origin}:{}{path}", self.address.port())
     }
 }
 
-/// The next request of a connection: its head, and the body in it if there is a short one.
+/// Reads the next request of a connection: its head, and its body if it is short.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut read = Vec::new();
     let mut part = [0; 4096];

@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use mimir_core::command::Stream;
-use mimir_core::paths::Layer;
+use mimir_core::paths::{Layer, obeyed_note};
 use mimir_core::text::visible;
 
 use super::guard::{Hidden, HiddenKind};
+use crate::outside::Refusals;
 use crate::sandbox::Spec;
 
 /// Bytes of a line that are read.
@@ -56,6 +57,7 @@ pub(super) struct Notes {
     /// Hidden paths, and folders of such, that could not be moved or removed.
     busy: BTreeSet<String>,
     unsigned: bool,
+    refusals: Refusals,
 }
 
 impl Notes {
@@ -69,6 +71,7 @@ impl Notes {
             nameless: false,
             busy: BTreeSet::new(),
             unsigned: false,
+            refusals: spec.refusals.clone(),
         }
     }
 
@@ -192,11 +195,10 @@ impl Notes {
                     .to_owned(),
             );
         }
+        let refused = self.refusals.take();
+        notes.extend(refused.iter().map(|note| visible(note)));
         if !obeyed.is_empty() {
-            notes.push(format!(
-                "made or changed, and obeyed by agents or tools from now on: {}; read it before you go on",
-                list(obeyed.iter().map(String::as_str))
-            ));
+            notes.push(obeyed_note(obeyed));
         }
         notes
     }
@@ -366,6 +368,19 @@ mod tests {
         let said =
             notes("cat: .env: Permission denied\nPermissionError: [Errno 13] Permission denied\n");
         assert!(said[0].contains("reveal: [\".env\"]`"), "{said:?}");
+    }
+
+    #[test]
+    fn refused_tunnels_are_named_once_with_what_allows_them() {
+        let spec = Spec::new(Program::Vector(vec!["x".into()]), "/work");
+        for _ in 0..3 {
+            let way = "`- \"a.example\"` below `network.allowedHosts:`";
+            spec.refusals.add("a.example".into(), "it is on no list", way);
+        }
+        let notes = Notes::new(&spec, &[]).end(&[]);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("`a.example` was not reached: it is on no list"), "{notes:?}");
+        assert!(notes[0].contains("network.allowedHosts"), "{notes:?}");
     }
 
     #[test]

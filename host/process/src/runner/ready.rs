@@ -9,7 +9,7 @@ use mimir_core::config::SandboxSettings;
 use mimir_core::needs::Access;
 use mimir_core::pipeline::Permitted;
 
-use crate::outside;
+use crate::outside::{self, Refusals};
 use crate::sandbox::{Chosen, Fault, Network, Reach, Sandbox, Spec, Stdin, choose};
 
 /// Bytes that are kept of each output of a command. A model is shown a tenth of that, and a person reads less.
@@ -71,6 +71,7 @@ impl Ready {
             },
             writable: need.access == Access::ReadWrite,
         });
+        let refusals = Refusals::default();
         let keep = permitted.limits().output_bytes.min(KEEP_MOST);
         Ok(Spec {
             reach: reach.collect(),
@@ -79,7 +80,8 @@ impl Ready {
             keep: usize::try_from(keep).unwrap_or(usize::MAX),
             timeout,
             proxy: (self.chosen.network == Network::Proxy)
-                .then(|| outside::proxy(permitted, &self.workspace)),
+                .then(|| outside::proxy(permitted, &self.workspace, &refusals)),
+            refusals,
             ..self.of_command(permitted.command())?
         })
     }

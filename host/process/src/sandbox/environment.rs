@@ -175,8 +175,10 @@ const GIT_COUNT: &str = "GIT_CONFIG_COUNT";
 /// Adds the variables of this command, which override the others. `proxy` is the port of its proxy, if it has one.
 pub(super) fn add(all: &mut Variables, spec: &Spec, proxy: u16) -> Result<(), Fault> {
     if spec.network == Network::Proxy {
+        let url = spec.proxy.as_ref().map(|own| own.url(proxy));
+        let url = url.unwrap_or_else(|| format!("http://127.0.0.1:{proxy}"));
         for name in PROXIES {
-            all.insert(name.into(), format!("http://127.0.0.1:{proxy}").into());
+            all.insert(name.into(), url.clone().into());
         }
         // What a command starts itself it reaches by itself.
         for name in ["no_proxy", "NO_PROXY"] {

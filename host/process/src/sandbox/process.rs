@@ -122,14 +122,14 @@ impl ProcessSandbox {
     }
 
     /// Bytes of memory that each process of a command may have, where no control group holds all of them together: the
-    /// bound of the command, or three quarters of what the machine has.
+    /// bound of the command, or half of what the machine has.
     fn memory_of_each(&self, bounds: &Bounds) -> Option<u64> {
         if self.groups.holds_memory() {
             return None;
         }
         let machine = rustix::system::sysinfo();
         let machine = machine.totalram.saturating_mul(machine.mem_unit.into());
-        Some(bounds.memory.value().min(machine / 4 * 3))
+        Some(bounds.memory.value().min(machine / 2))
     }
 
     /// By a group, or by the limit that the kernel has for each user, from which root is exempt.

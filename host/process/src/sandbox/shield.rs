@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::paths::{PathRules, Verdict};
 
-use super::folders::{NOT_OURS, named_by_rules};
+use super::folders::{NOT_OURS, denied_below, named_by_rules};
 use super::ground::{Ground, beside, closed};
 use super::sockets::{Sockets, is_socket};
 use super::{Fault, Spec};
@@ -167,6 +167,20 @@ impl<'a> Found<'a> {
         self.ground.base.join(path)
     }
 
+    /// Looks through a folder in which only the rules of a person count, as far as one may match below it.
+    fn denied(&mut self, at: &str) -> io::Result<()> {
+        let rules = self.rules;
+        if !rules.may_deny_below(at) {
+            return Ok(());
+        }
+        let person = rules.of_person();
+        for (path, kind) in denied_below(&self.ground.base, &person, at)? {
+            let folder = kind.is_dir();
+            self.cover(&path, kind, Cover::Nothing { folder });
+        }
+        Ok(())
+    }
+
     /// Looks through a folder, `at` below where paths begin.
     fn folder(&mut self, at: &str) -> io::Result<()> {
         let folder = self.real(at);
@@ -233,7 +247,12 @@ impl<'a> Found<'a> {
                 Verdict::ReadOnly { .. } => self.cover(&path, kind, Cover::ReadOnly),
                 Verdict::Free => {}
             }
-            if kind.is_dir() && !repository && !NOT_OURS.contains(&name.as_str()) {
+            if !kind.is_dir() || repository {
+                continue;
+            }
+            if NOT_OURS.contains(&name.as_str()) {
+                self.denied(&path)?;
+            } else {
                 self.folder(&path)?;
             }
         }

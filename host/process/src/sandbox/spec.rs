@@ -10,6 +10,7 @@ use mimir_core::paths::PathRules;
 use mimir_net::Proxy;
 
 use super::session::Session;
+use crate::outside::Refusals;
 
 /// One command, with all that it gets. What is not in here, it does not get.
 #[derive(Debug, Clone)]
@@ -45,6 +46,8 @@ pub struct Spec {
     pub network: Network,
     /// What lets its requests through, where it is to reach the network by [`Network::Proxy`].
     pub proxy: Option<Proxy>,
+    /// The tunnels that were refused to it.
+    pub refusals: Refusals,
     /// The session whose resources it shares, where the sandbox supports that; `None` otherwise.
     pub session: Option<Arc<Session>>,
     /// What it may use up.
@@ -108,6 +111,7 @@ impl Spec {
             stdin: Stdin::Null,
             network: Network::None,
             proxy: None,
+            refusals: Refusals::default(),
             session: None,
             bounds: Bounds::default(),
             timeout: None,

@@ -99,6 +99,34 @@ fn is_shortened(word: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && is_one(name))
 }
 
+/// Formats of `--diff-merges` that compare without merging. `remerge` runs merge drivers.
+const COMPARED: [&str; 10] = [
+    "1",
+    "c",
+    "cc",
+    "combined",
+    "dense-combined",
+    "first-parent",
+    "m",
+    "none",
+    "off",
+    "separate",
+];
+
+/// Returns true if the format of merges may be one that merges anew. `on` is the default format, which the sandbox sets.
+fn may_merge(words: &[&str]) -> bool {
+    let options = words.iter().take_while(|word| **word != "--").enumerate();
+    let mut formats = options.filter_map(|(at, word)| {
+        let rest = word.strip_prefix("--diff-m")?;
+        let format = match rest.split_once('=') {
+            Some((_, format)) => Some(format),
+            None => words.get(at + 1).copied(),
+        };
+        Some(format.unwrap_or_default())
+    });
+    formats.any(|format| format != "on" && !COMPARED.contains(&format))
+}
+
 /// Whether letters of `git grep` have the one that opens a pager, before one that a value follows.
 fn opens_pager(word: &str) -> bool {
     let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
@@ -150,15 +178,15 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
     if let Some(command) = command.filter(|command| SHOWS.contains(command)) {
         let mut options = rest.iter().take_while(|word| **word != "--");
         // Of a signature, a program of the settings says what it is.
-        // `--diff-merges=remerge` runs merge drivers.
-        let found = options.find(|word| {
-            is_shortened(word)
-                || word.contains("%G")
-                || word.starts_with("--diff-m") && word.contains("=r")
-        });
+        let found = options.find(|word| is_shortened(word) || word.contains("%G"));
         all.extend(found.map(|word| {
             format!("`git {command} {word}` may write a file or run a program of the settings")
         }));
+        if may_merge(&rest) {
+            all.push(format!(
+                "`git {command} --diff-merges` may run a program of the settings"
+            ));
+        }
     }
     let runs = match command {
         Some("config") => !has(&["--get", "--list", "-l", "get", "list"]),

@@ -102,6 +102,49 @@ async fn tracked_secrets_in_every_kind_of_index_are_no_change() {
 }
 
 #[tokio::test]
+async fn tracked_secrets_are_not_in_patches() {
+    let world = World::new()
+        .with(".env", "SECRET=1\n")
+        .with("a \"b*/server.key", "SECRET\n")
+        .with(".ssh/deep/config", "SECRET\n")
+        .with("README.md", "one SECRET\n")
+        .with(".gitattributes", "* text=auto\n");
+    let at = world.path();
+    git(&at, &["init", "-q"]);
+    git(&at, &["add", "-A"]);
+    git(&at, &["commit", "-qm", "one"]);
+    std::fs::write(at.join(".env"), "SECRET=22\n").unwrap();
+    std::fs::write(at.join(".ssh/deep/config"), "SECRET 2\n").unwrap();
+    std::fs::write(at.join("a \"b*/server.key"), "SECRET 2\n").unwrap();
+    std::fs::write(at.join("README.md"), "two SECRET\n").unwrap();
+    git(&at, &["commit", "-qam", "two"]);
+    for command in [
+        "show",
+        "log -p",
+        "diff HEAD~1",
+        "diff HEAD~1 HEAD",
+        "whatchanged -p",
+        "format-patch --no-binary --stdout HEAD~1",
+        "grep -n SECRET HEAD",
+        "grep -n SECRET HEAD~1 HEAD",
+    ] {
+        let said = world.sh(&format!("git {command} | cat; true")).await;
+        let shown = said.out.lines().filter(|line| line.contains("SECRET"));
+        let shown: Vec<&str> = shown.collect();
+        assert!(!shown.is_empty(), "{command}: {said:?}");
+        let readme = |line: &&str| line.contains("one SECRET") || line.contains("two SECRET");
+        assert!(shown.iter().all(readme), "{command}: {said:?}");
+    }
+    // A file that changed between commits was not emptied.
+    let said = world
+        .sh("git diff --stat HEAD~1 -- .env; git diff HEAD~1 -- .env")
+        .await;
+    for part in ["Bin 9 -> 10 bytes", "Binary files a/.env and b/.env differ"] {
+        assert!(said.out.contains(part), "{said:?}");
+    }
+}
+
+#[tokio::test]
 async fn tracked_secrets_are_still_not_read() {
     let world = tracked();
     let said = world
@@ -250,6 +293,44 @@ async fn git_that_only_reads_runs_no_program_of_the_settings() {
     world
         .sh("git -c man.x.cmd=./evil help log; git -c gpg.program=./evil log -1")
         .await;
+    assert!(world.read("ran").is_some());
+}
+
+#[tokio::test]
+async fn git_merges_without_the_driver_of_the_settings() {
+    let world = World::new().with("a", "1\n2\n3\n");
+    let at = world.path();
+    let evil = at.join("evil");
+    std::fs::write(&evil, "#!/bin/sh\necho ran >> ran\n").unwrap();
+    std::fs::set_permissions(&evil, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(at.join(".gitattributes"), "a merge=x\n").unwrap();
+    git(&at, &["init", "-q", "-b", "main"]);
+    let commit = |content: &str| {
+        std::fs::write(at.join("a"), content).unwrap();
+        git(&at, &["add", "-A"]);
+        git(&at, &["commit", "-qm", "one"]);
+    };
+    commit("1\n2\n3\n");
+    git(&at, &["checkout", "-qb", "other"]);
+    commit("1\n2\n3 other\n");
+    git(&at, &["checkout", "-q", "main"]);
+    commit("1 main\n2\n3\n");
+    git(&at, &["config", "merge.x.driver", "./evil %A"]);
+    // It merges as git does by itself.
+    let merged = world
+        .sh("git -c user.name=n -c user.email=e@e merge -q other -m two && cat a")
+        .await;
+    assert_eq!(merged.out, "1 main\n2\n3 other\n", "{merged:?}");
+    for text in [
+        "git log -p --diff-merges remerge",
+        "git show --diff-merges=remerge HEAD",
+        "git show --remerge-diff HEAD",
+    ] {
+        world.sh(text).await;
+        assert_eq!(world.read("ran"), None, "{text}");
+    }
+    // The trap works: git runs the driver outside of the sandbox.
+    git(&at, &["show", "--remerge-diff", "HEAD"]);
     assert!(world.read("ran").is_some());
 }
 

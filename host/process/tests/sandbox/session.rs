@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::command::Program;
-use mimir_process::sandbox::{Child, Session, Spec};
+use mimir_process::sandbox::{Child, Network, Session, Spec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::escape::network::Site;
 use crate::kit::{Said, World, run_in, sandbox, wrapped};
 
 /// A command of a session.
@@ -152,6 +153,98 @@ async fn session_gives_a_command_no_power_over_what_is_shared() {
         ),
     ] {
         assert_eq!(says(&world, &session, text).await.trim(), said, "{text}");
+    }
+}
+
+/// Sends a request to a site by a proxy, without a login unless the address of the proxy has one.
+const BY_PROXY: &str = "
+import os, sys, urllib.error, urllib.request
+def by(proxy, port):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({'http': proxy}))
+    try: return opener.open(f'http://site.test:{port}/', timeout=10).read().decode()
+    except urllib.error.HTTPError as e: return f'{e.code} {e.read().decode()}'
+    except OSError as e: return str(e)
+";
+
+#[tokio::test]
+async fn session_proxy_serves_the_command_that_has_its_credential() {
+    if wrapped() {
+        return;
+    }
+    let world = World::new();
+    let session = Arc::<Session>::default();
+    let (site, port) = (Site::new(), 61128);
+    let proxied = |text: &str| Spec {
+        network: Network::Proxy,
+        proxy: Some(site.proxy()),
+        ..of(&world, &session, text)
+    };
+    // The first command runs, and another of the session has its address, but no login or a wrong one.
+    let mut first = sandbox()
+        .start(&proxied("echo $http_proxy; exec sleep 60"))
+        .await
+        .unwrap();
+    let mut address = Vec::new();
+    while !address.ends_with(b"\n") {
+        address.push(first.stdout.read_u8().await.unwrap());
+    }
+    let address = String::from_utf8(address).unwrap().trim().to_owned();
+    let password = address.strip_prefix("http://x:").unwrap();
+    let password = password.strip_suffix(&format!("@127.0.0.1:{port}")).unwrap();
+    assert!(password.len() > 20, "{address}");
+    let tries = format!(
+        "python3 - <<'END'
+{BY_PROXY}
+own = os.environ['http_proxy']
+assert own != '{address}'
+login = own.split('//')[1].split('@')[0]
+for proxy in ['http://127.0.0.1:{port}', 'http://x:wrong@127.0.0.1:{port}', f'http://{{login}}@127.0.0.1:{port}']:
+    print(by(proxy, {site})[:30])
+print(by(own, {site}))
+END
+cat /proc/*/environ | tr '\\0' '\\n' | grep -c -- '{password}' || true",
+        site = site.port
+    );
+    let finished = run_in(&*sandbox(), &proxied(&tries)).await.unwrap();
+    let said = Said::of(finished);
+    let refused = "407 mimir: PERMISSION_DENIED: \n".repeat(3);
+    assert_eq!(said.out, format!("{refused}hello\n0\n"), "{said:?}");
+    // Nobody was asked, and the site heard the one request.
+    assert!(site.refused.lock().unwrap().is_empty());
+    let heard = site.heard();
+    let requests: Vec<_> = heard.iter().filter(|one| *one != "ended").collect();
+    assert_eq!(requests.len(), 1, "{heard:?}");
+    // Nothing of a login leaves the machine.
+    assert!(!requests[0].to_lowercase().contains("authorization"), "{requests:?}");
+}
+
+#[tokio::test]
+async fn proxy_credential_is_sent_by_usual_programs() {
+    let site = Site::new();
+    let port = site.port;
+    for text in [
+        format!("curl -sS http://site.test:{port}/"),
+        format!("curl -sS --proxy-anyauth http://site.test:{port}/"),
+        format!("curl -sS https://site.test:{port}/; true"),
+        format!("wget -qO- http://site.test:{port}/"),
+        format!("git ls-remote https://site.test:{port}/x; true"),
+        format!("git ls-remote http://site.test:{port}/x; true"),
+        format!("python3 -m pip download --no-cache-dir --retries 0 -i https://site.test:{port}/ x; true"),
+        format!("npm view x --registry http://site.test:{port}/ --fetch-retries 0; true"),
+    ] {
+        let before = site.heard().len();
+        let world = World::new();
+        let spec = Spec {
+            network: Network::Proxy,
+            proxy: Some(site.proxy()),
+            ..world.script(&text)
+        };
+        let said = Said::of(run_in(&*sandbox(), &spec).await.unwrap());
+        let program = text.split(' ').next().unwrap();
+        if said.err.contains(&format!("{program}: command not found")) || said.err.contains("No module named pip") {
+            continue;
+        }
+        assert!(site.heard().len() > before, "{text}: {said:?}");
     }
 }
 

@@ -1,38 +1,38 @@
-//! How deep brackets stand in brackets, seen before anything parses them: the parser tries each `(` as the parameters of
-//! a function first, and all in it again with it, so that what is nested costs the square of its levels.
+//! Measures how deep brackets are nested, before anything parses them: the parser tries each `(` as the parameters of
+//! a function first and then re-reads its content, so that nesting costs the square of its depth.
 //!
-//! Whether `/` begins a regular expression only a parser knows. Where it may be either, both are followed, and what
-//! cannot be code any more is dropped: one of those that are left reads it right, and the deepest counts.
+//! Only a parser can tell if `/` begins a regular expression. If it may be either, both readings are followed, and a
+//! reading that cannot be code is dropped: one of the rest is correct, and the deepest counts.
 //!
-//! Never here: whether brackets match. The parser says that, and where.
+//! Out of scope: matching of brackets. The parser reports that, with the position.
 
-/// Readings that are followed at a time. Those of honest code end with their line.
+/// Maximum number of readings followed at a time. Extra readings of honest code end with their line.
 const READINGS: usize = 64;
 
-/// One way to read what stands before a place.
+/// One way to read the code before a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reading {
     at: usize,
-    /// Braces that are open, and whether each is one in a template.
+    /// Open braces; true for each that belongs to a template literal.
     braces: Vec<bool>,
-    /// Other brackets that are open.
+    /// Number of other open brackets.
     others: usize,
     in_template: bool,
     before: Before,
 }
 
-/// What stood last, as far as it says what `/` is.
+/// The kind of the preceding token, as far as it decides the meaning of `/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// A value: it can be divided.
+    /// A value: `/` divides it.
     Value,
-    /// What a value follows.
+    /// An operator: a value follows.
     Operator,
-    /// Either.
+    /// Undecided: both are possible.
     Either,
 }
 
-/// Words behind which a value follows, although they look like one.
+/// Keywords that a value follows, although they look like values.
 const WORDS: [&[u8]; 16] = [
     b"return",
     b"typeof",
@@ -52,7 +52,7 @@ const WORDS: [&[u8]; 16] = [
     b"satisfies",
 ];
 
-/// Where the code is nested deeper than so many levels of brackets, if it is.
+/// Returns the offset at which brackets are nested deeper than `most` levels, if they are.
 pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
     let source = source.as_bytes();
     let mut readings = vec![Reading {
@@ -62,7 +62,7 @@ pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
         in_template: false,
         before: Before::Operator,
     }];
-    // The one that has come least far goes on, so that those that come to the same meet.
+    // Advances the reading that is furthest behind, so that readings that reach the same state are merged.
     while let Some(least) = (0..readings.len()).min_by_key(|one| readings[*one].at) {
         let mut reading = readings.swap_remove(least);
         let mut other = None;
@@ -90,7 +90,8 @@ pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
 }
 
 impl Reading {
-    /// Reads on. `other` is what is read if `/` is the other thing. Whether there is more, and it can be code.
+    /// Reads the next token. `other` is set to the second reading if `/` is ambiguous. Returns false at the end, or if
+    /// this reading cannot be code.
     fn step(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
         let Some(&byte) = source.get(self.at) else {
             return false;
@@ -196,7 +197,7 @@ impl Reading {
         loop {
             match source.get(self.at) {
                 None | Some(b'\n' | b'\r') => return false,
-                // With a line that goes on in the next.
+                // A line continuation with CRLF has two bytes after the backslash.
                 Some(b'\\') if source[self.at..].starts_with(b"\\\r\n") => self.at += 2,
                 Some(b'\\') => self.at += 1,
                 Some(byte) if *byte == quote => break,
@@ -210,7 +211,7 @@ impl Reading {
     }
 }
 
-/// The first place from `at` on at which what follows is so, or the end.
+/// Returns the first position from `at` on for which the predicate is true, or the end.
 fn find(source: &[u8], at: usize, is: impl Fn(&[u8]) -> bool) -> usize {
     let places = at..source.len();
     let mut places = places.filter(|place| is(&source[*place..]));
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bracket_does_not_count() {
+    fn too_deep_ignores_brackets_in_text() {
         for (source, wanted) in [
             ("f(a[{}])", 3),
             ("'((' + \"[[\" + `((${ f(1) }((` // ((\n/* (( */", 2),
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hides_a_bracket() {
+    fn too_deep_misses_no_bracket() {
         let most = 20;
         for open in [
             "({a=/*})*/",

@@ -1,4 +1,4 @@
-//! Checks of the context that `execute` takes apart in its parameters: `{ platform: { fs }, logger }`.
+//! Checks the members of the context that `execute` destructures in its parameters: `{ platform: { fs }, logger }`.
 
 use oxc::ast::ast::{
     BindingPattern, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters,
@@ -27,8 +27,8 @@ const CONTEXT: [&str; 9] = [
 /// The members of `context.platform`.
 const PLATFORM: [&str; 3] = ["fs", "executor", "http"];
 
-/// Finds members of the context that are misspelt, in the parameters of `execute`. A misspelt member is `undefined` in
-/// every call. Other unknown members are left: the code may look whether they exist.
+/// Finds misspelt members of the context in the parameters of `execute`. A misspelt member is `undefined` in every
+/// call. Other unknown members are ignored: the code may test if they exist.
 pub(super) fn misspelt(program: &Program<'_>) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     for parameters in program.body.iter().filter_map(parameters) {
@@ -41,7 +41,7 @@ pub(super) fn misspelt(program: &Program<'_>) -> Vec<Wrong> {
     wrong
 }
 
-/// The parameters of `execute`, if a statement declares it.
+/// Returns the parameters of `execute`, if the statement declares it.
 fn parameters<'p, 'a>(statement: &'p Statement<'a>) -> Option<&'p FormalParameters<'a>> {
     match statement {
         Statement::ExportDeclaration(export) => declared(&export.declaration),
@@ -86,7 +86,7 @@ fn members(object: &ObjectPattern<'_>, of: &str, known: &[&str], wrong: &mut Vec
         };
         let is_known = known.contains(&&*name);
         match &property.value {
-            // A default is given: the code knows that there may be none.
+            // The code has a default, so it expects that the member may be missing.
             BindingPattern::AssignmentPattern(_) => {}
             BindingPattern::ObjectPattern(inner) if name == "platform" => {
                 members(inner, "context.platform", &PLATFORM, wrong);

@@ -1,5 +1,5 @@
-//! Code that comes as text while other code runs: `eval` compiles no async functions as this compiler does, so what it is
-//! given goes through the compiler first.
+//! Redirects `eval` to this compiler: the engine's own `eval` does not support async functions, so the text has to be
+//! compiled first.
 
 use oxc::allocator::{Allocator, ArenaVec};
 use oxc::ast::ast::{
@@ -8,11 +8,11 @@ use oxc::ast::ast::{
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
 
-/// The function of the engine that takes text and gives it back compiled. `eval` itself stays where it is called by its
-/// name: it sees the variables around it.
+/// The function of the engine that compiles text and returns the code. A direct call of `eval` stays one, because it
+/// sees the variables around it.
 const CODE: &str = "__code";
 
-/// What stands for `eval` where it is a value: all that it evaluates is global.
+/// Replacement for `eval` used as a value: such an eval is always global.
 const EVAL: &str = "__eval";
 
 const GLOBALS: [&str; 4] = ["globalThis", "global", "window", "self"];

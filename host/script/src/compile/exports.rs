@@ -1,5 +1,5 @@
-//! Takes the exports out of a module, so that it can be the body of a function. What is taken out is replaced by blanks:
-//! everything else stays where it stood.
+//! Removes the exports of a module, so that it can be the body of a function. Removed text is replaced by blanks:
+//! everything else keeps its position.
 
 use oxc::ast::ast::{
     ArrowFunctionExpression, AwaitExpression, Declaration, Decorator, ExportDefaultDeclarationKind,
@@ -12,16 +12,16 @@ use oxc::span::{GetSpan, Span};
 /// Code without exports.
 pub(super) struct Plain {
     pub(super) source: String,
-    /// What is called `execute` outside, as the code calls it.
+    /// The local name of the exported `execute`.
     pub(super) execute: String,
 }
 
-/// The name of a default export that has none. As long as `export default`, which it replaces.
+/// Replacement for an anonymous `export default`. Has the same length.
 pub(super) const UNNAMED: &str = "const __main =";
 
 pub(super) type Wrong = (u32, String);
 
-/// Removes the exports. The error is a place and what is wrong there.
+/// Removes the exports. The error is an offset and a message.
 pub(super) fn remove(source: &str, program: &Program<'_>) -> Result<Plain, Wrong> {
     let mut foreign = Foreign::default();
     foreign.visit_program(program);
@@ -80,7 +80,7 @@ pub(super) fn remove(source: &str, program: &Program<'_>) -> Result<Plain, Wrong
         }
     }
     let Some(execute) = named.or(main) else {
-        let message = "the code exports no `execute`; it begins with `export async function execute(args, context)`";
+        let message = "the code does not export `execute`: begin it with `export async function execute(args, context)`";
         return Err((0, message.to_owned()));
     };
     Ok(Plain {
@@ -90,11 +90,11 @@ pub(super) fn remove(source: &str, program: &Program<'_>) -> Result<Plain, Wrong
 }
 
 fn no_imports(span: Span) -> Wrong {
-    let message = "scripts import nothing; what they reach is in `context`, and code with libraries is a plugin (`mimir tools new`)";
+    let message = "scripts cannot import anything: use `context`, or build code with libraries as a plugin (`mimir tools new`)";
     (span.start, message.to_owned())
 }
 
-/// Whether a declaration makes `execute`.
+/// Returns true if a declaration defines `execute`.
 fn declares(declaration: &Declaration<'_>) -> bool {
     match declaration {
         Declaration::FunctionDeclaration(function) => {
@@ -112,13 +112,13 @@ fn declares(declaration: &Declaration<'_>) -> bool {
     }
 }
 
-/// The first thing that the body of a function cannot have, or that needs a library after compiling.
+/// The first construct that the body of a function cannot contain, or that needs a runtime library once compiled.
 #[derive(Default)]
 pub(super) struct Foreign {
     pub(super) found: Option<Wrong>,
-    /// Where something is imported while the code runs.
+    /// Position of a dynamic import.
     pub(super) imported: Option<Span>,
-    /// How many functions are around.
+    /// Number of enclosing functions.
     depth: usize,
 }
 
@@ -129,14 +129,14 @@ impl<'a> Visit<'a> for Foreign {
     }
 
     fn visit_decorator(&mut self, decorator: &Decorator<'a>) {
-        let message = "scripts have no decorators; call the function on the class instead";
+        let message = "decorators are not supported in scripts: call the function on the class instead";
         self.found
             .get_or_insert_with(|| (decorator.span.start, message.to_owned()));
     }
 
     fn visit_await_expression(&mut self, awaited: &AwaitExpression<'a>) {
         if self.depth == 0 {
-            let message = "`await` outside of a function; wait in `execute`";
+            let message = "`await` outside of a function: use it inside `execute`";
             self.found
                 .get_or_insert_with(|| (awaited.span.start, message.to_owned()));
         }
@@ -156,7 +156,7 @@ impl<'a> Visit<'a> for Foreign {
     }
 }
 
-/// A text in which what is replaced keeps its length in bytes and its lines.
+/// Source text whose replacements keep its length in bytes and its lines.
 pub(super) struct Edited(pub(super) String);
 
 impl Edited {

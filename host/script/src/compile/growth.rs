@@ -1,8 +1,8 @@
-//! Code of which the compiler would make far more than it is: levels in levels, texts that each enum member doubles,
-//! names that are repeated for all that is in them. What is written by people has none of that; what was written to
-//! harm is refused before anything is made of it.
+//! Rejects code whose compiled form would be far larger than its source: deep nesting, strings that each enum member
+//! doubles, names repeated for everything in a namespace. Hand-written code has none of that; hostile code is rejected
+//! before it is compiled.
 //!
-//! Never here: how long code may be, and how long the compiler may take.
+//! Out of scope: limits on the length of the code and on the compile time.
 
 use std::collections::HashMap;
 
@@ -15,22 +15,23 @@ use oxc::span::{GetSpan as _, Span};
 
 use super::exports::Wrong;
 
-/// Levels of code, as the compiler counts: a block in a function is four of them, a term of a sum is one. Moving what
-/// is inside an async function costs its length once for each around it: with this many a second at most, with ten
-/// times as many minutes.
+/// Maximum nesting depth as the compiler counts it: a block in a function is four levels, a term of a sum is one.
+/// Moving the body of an async function costs its length once for each enclosing one: at most a second at this depth,
+/// minutes at ten times that.
 const LEVELS: usize = 1_500;
 
-/// Bytes that the compiler may add for enums and namespaces: texts that it puts together beforehand, and names that it
-/// repeats for each member.
+/// Bytes that the compiler may add for enums and namespaces: strings that it concatenates at compile time, and names
+/// that it repeats for each member.
 const ADDED: usize = 4 << 20;
 
-/// Bytes of a number in a text, at most.
+/// Maximum length in bytes of a number converted to a string.
 const NUMBER: usize = 32;
 
-/// Bytes of code for which a name of a namespace is repeated: `a,` is the shortest that it can export.
+/// Minimum distance in bytes between exports of a namespace, for each of which its name is repeated: `a,` is the
+/// shortest.
 const APART: usize = 2;
 
-/// Refuses what would grow. The error is a place and what is wrong there.
+/// Rejects code that would grow too much. The error is an offset and a message.
 pub(super) fn check(program: &Program<'_>) -> Result<(), Wrong> {
     let mut growth = Growth::default();
     growth.visit_program(program);
@@ -41,7 +42,8 @@ pub(super) fn check(program: &Program<'_>) -> Result<(), Wrong> {
 struct Growth {
     levels: usize,
     added: usize,
-    /// The longest text that a member of an enum can have, by its name: of all enums, since they may name each other's.
+    /// The longest string that an enum member can have, by member name. All enums share it, since they may refer to
+    /// each other's members.
     texts: HashMap<String, usize>,
     wrong: Option<Wrong>,
 }
@@ -51,14 +53,15 @@ impl Growth {
         self.added = self.added.saturating_add(bytes);
         if self.added > ADDED {
             let message = format!(
-                "the enums and namespaces up to here become more than {} MiB of code; put long texts together in a function",
+                "the enums and namespaces up to here compile to more than {} MiB of code: concatenate long strings in a function",
                 ADDED >> 20
             );
             self.wrong.get_or_insert((span.start, message));
         }
     }
 
-    /// The longest text that the compiler makes of an expression of an enum. All that it makes on the way counts.
+    /// Returns the length of the longest string that an enum's expression can evaluate to. Intermediate strings count
+    /// too.
     fn text(&mut self, value: &Expression<'_>) -> usize {
         if self.wrong.is_some() {
             return 0;
@@ -101,7 +104,7 @@ impl<'a> Visit<'a> for Growth {
     fn enter_node(&mut self, kind: AstKind<'a>) {
         self.levels += 1;
         if self.levels > LEVELS {
-            let message = "the code is nested too deep; take it apart".to_owned();
+            let message = "the code is nested too deep: split it up".to_owned();
             self.wrong
                 .get_or_insert_with(|| (kind.span().start, message));
         }
@@ -125,7 +128,7 @@ impl<'a> Visit<'a> for Growth {
                 let known = self.texts.entry(name.to_owned()).or_default();
                 *known = (*known).max(long);
             }
-            // `A[A["x"] = 0] = "x"`, and `A.` before each name of a member in the value.
+            // A member compiles to `A[A["x"] = 0] = "x"`, with `A.` before each member name in its value.
             let inside = member
                 .initializer
                 .as_ref()

@@ -1,4 +1,4 @@
-//! The words of a script that say what it reaches.
+//! The words of a script from which its needs are derived.
 
 use oxc::ast::ast::{
     Argument, CallExpression, Expression, IdentifierName, IdentifierReference, Program,
@@ -8,12 +8,12 @@ use oxc::ast_visit::{Visit, walk};
 
 use super::Words;
 
-/// What a script mentions.
+/// Words and tool calls that a script mentions.
 #[derive(Debug, Default)]
 pub(crate) struct Mentions {
-    /// Names of variables and members, and texts: `fs` as well as `context["fs"]`.
+    /// Names of variables and members, and string literals: `fs` as well as `context["fs"]`.
     pub(crate) words: Words,
-    /// Tools that it calls by their names: `tools.call("read_file", …)`.
+    /// Tools that it calls by name: `tools.call("read_file", …)`.
     pub(crate) called: Words,
 }
 

@@ -1,5 +1,5 @@
-//! The module of a plugin: what it exports and where, what it imports, and its code as the body of a function that gives
-//! the exports.
+//! The module of a plugin: its exports and their positions, its imports, and its code as the body of a function that
+//! returns the exports.
 
 use std::collections::BTreeMap;
 
@@ -15,43 +15,43 @@ use oxc::span::{GetSpan as _, Span};
 use super::exports::{Edited, Foreign, UNNAMED};
 use super::{Fault, LINES_BEFORE, Mentions, good, kind, place, small, transformed};
 
-/// What a module may import without a bundler.
+/// The only module that can be imported without a bundler.
 pub(super) const OWN: &str = "mimir";
 
-/// What [`OWN`] has, beside types.
+/// Values that [`OWN`] exports, besides types.
 const VALUES: [&str; 1] = ["defineTool"];
 
-/// A module that was read.
+/// A parsed module.
 #[derive(Debug)]
 pub(crate) struct Module {
-    /// What the engine evaluates to a function that gives the exports, unless the module imports something.
+    /// Code that the engine evaluates to a function that returns the exports; none if the module imports anything.
     pub(crate) code: Option<String>,
-    /// As in [`Compiled`](super::Compiled).
+    /// The source map, as in [`Compiled`](super::Compiled).
     pub(crate) map: Vec<[u32; 4]>,
     pub(crate) mentions: Mentions,
-    /// What is exported, by its name.
+    /// The exports by name.
     pub(crate) exports: BTreeMap<String, Exported>,
-    /// The first thing that is imported from elsewhere, as a fault.
+    /// The first import from elsewhere, as a fault.
     pub(crate) foreign: Option<Fault>,
 }
 
-/// An export, and where it stands: from 1.
+/// An export and its position, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exported {
     pub(crate) line: usize,
     pub(crate) column: usize,
-    /// What the comment before it says.
+    /// Text of the comment before it.
     pub(crate) doc: Option<String>,
 }
 
-/// What is found while the exports are taken out.
+/// State collected while the exports are removed.
 struct Reader<'s> {
     source: &'s str,
     plain: Edited,
-    /// Names outside, and what they are called inside.
+    /// Exported names, and their local names.
     names: Vec<(String, String)>,
     exports: BTreeMap<String, Exported>,
-    /// Bindings of what is imported from mimir.
+    /// Bindings imported from `mimir`.
     own: Vec<String>,
     foreign: Option<Fault>,
 }
@@ -98,7 +98,7 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
         return Err(vec![place(source, offset as usize, message)]);
     }
     let written = transformed(&plain.0, kind(typed), LINES_BEFORE)?;
-    // All that is put before the code is in one line.
+    // Everything before the code is on one line, so that line numbers differ by one only.
     let own = match own.is_empty() {
         true => String::new(),
         false => format!(" const {{ {} }} = __mimir;", own.join(", ")),
@@ -194,13 +194,13 @@ impl Reader<'_> {
             let one = match one {
                 ImportDeclarationSpecifier::ImportSpecifier(one) => one,
                 other => {
-                    let message = "`mimir` is imported by the names of what it has: `import { defineTool } from \"mimir\"`";
+                    let message = "import from `mimir` by name: `import { defineTool } from \"mimir\"`";
                     let at = other.span().start as usize;
                     return Err(vec![place(self.source, at, message.to_owned())]);
                 }
             };
             let name = name_of(&one.imported);
-            // Types begin with a capital, and nothing is left of them.
+            // A capitalised name is a type, which is erased.
             let is_type = one.import_kind == ImportOrExportKind::Type
                 || name.starts_with(|c: char| c.is_ascii_uppercase());
             if is_type {
@@ -208,7 +208,7 @@ impl Reader<'_> {
             }
             if !VALUES.contains(&name.as_str()) {
                 let known = VALUES.join(", ");
-                let message = format!("`mimir` has no `{name}`; it has {known} and types");
+                let message = format!("`mimir` does not export `{name}`: it exports {known} and types");
                 return Err(vec![place(self.source, one.span.start as usize, message)]);
             }
             self.own.push(format!("{name}: {}", one.local.name));
@@ -222,7 +222,7 @@ impl Reader<'_> {
         self.foreign.get_or_insert(fault);
     }
 
-    /// Adds an export whose name stands at an offset, in a statement.
+    /// Adds an export whose name is at an offset within a statement.
     fn add(&mut self, program: &Program<'_>, name: &str, inside: String, at: u32, whole: Span) {
         if self.exports.contains_key(name) {
             return;
@@ -249,7 +249,7 @@ fn name_of(name: &ModuleExportName<'_>) -> String {
     name.name().to_string()
 }
 
-/// The values that a declaration makes, and where their names stand.
+/// Returns the values that a declaration defines, with the offsets of their names.
 pub(super) fn declared(declaration: &Declaration<'_>) -> Vec<(String, u32)> {
     match declaration {
         Declaration::FunctionDeclaration(function) if function.body.is_some() => {
@@ -274,7 +274,7 @@ pub(super) fn declared(declaration: &Declaration<'_>) -> Vec<(String, u32)> {
     }
 }
 
-/// The names that a pattern binds.
+/// Collects the names that a pattern binds.
 fn bound(pattern: &BindingPattern<'_>, names: &mut Vec<(String, u32)>) {
     match pattern {
         BindingPattern::BindingIdentifier(id) => names.push((id.name.to_string(), id.span.start)),
@@ -292,7 +292,7 @@ fn bound(pattern: &BindingPattern<'_>, names: &mut Vec<(String, u32)>) {
     }
 }
 
-/// The text of a comment, up to its tags.
+/// Returns the text of a comment up to its tags.
 fn plain(comment: &str) -> String {
     let inner = comment.trim_start_matches("/**").trim_end_matches("*/");
     let lines = inner.lines().map(|line| {

@@ -1,9 +1,10 @@
-//! Whole programs, as Node runs them: modules and scripts, in JavaScript or TypeScript, that import and require, wait
-//! anywhere and return anywhere. Each becomes a function that is given what Node gives a module.
+//! Compiles whole programs as Node runs them: modules and scripts, in JavaScript or TypeScript, with `import` and
+//! `require`, top-level `await` and top-level `return`. Each becomes a function with the parameters that Node passes
+//! to a module.
 //!
-//! What is edited keeps its length and its lines, so that one map leads back to the file.
+//! Edits keep the length and the lines of the text, so that one source map leads back to the file.
 //!
-//! Never here: what can be imported.
+//! Out of scope: module resolution.
 
 use mimir_wasm::script::Late;
 use oxc::allocator::Allocator;
@@ -20,17 +21,17 @@ use super::exports::{Edited, Foreign, UNNAMED};
 use super::module::declared;
 use super::{Compiled, Fault, Mentions, good, place, small, transformed};
 
-/// What stands for `import(…)`: as long as the word.
+/// Replacement for `import` in `import(…)`, of the same length.
 const LOAD: &str = "__load";
 
-/// What stands for `import.meta`: as long as that.
+/// Replacement for `import.meta`, of the same length.
 const META: &str = "importMeta_";
 
-/// What the code is given. The code has a scope of its own in it, so that it may give its own things these names.
+/// Parameters of the function around the code. The code has an inner scope, so it may declare the same names.
 const GIVEN: &str =
     "exports, require, module, __filename, __dirname, __load, __import, __export, importMeta_";
 
-/// Compiles a program, which waits anywhere, or code that one loads.
+/// Compiles a program, which may await at top level, or code that a program loads later.
 pub(super) fn compile(
     source: &str,
     typed: bool,
@@ -54,7 +55,7 @@ pub(super) fn compile(
         });
     }
     let module = parsed(&allocator, source, SourceType::mjs().with_typescript(typed));
-    // What only a script may say, such as `with`, no module says.
+    // Some syntax, such as `with`, is valid in scripts only.
     let program = module.or_else(|faults| {
         let other = parsed(&allocator, source, script(typed));
         other.map_err(|_| faults)
@@ -123,16 +124,16 @@ fn parsed<'a>(
     Ok(parsed.program)
 }
 
-/// What is found while imports and exports are taken out.
+/// State collected while imports and exports are removed.
 struct Reader<'s> {
     source: &'s str,
     typed: bool,
     plain: Edited,
-    /// What stands before the code, all in one line.
+    /// Text before the code, all on one line.
     before: Vec<String>,
-    /// Names outside, and what they are called inside.
+    /// Exported names, and their local names.
     exports: Vec<(String, String)>,
-    /// Whether it is what only modules are.
+    /// Set if the code has syntax that only modules have.
     is_module: bool,
 }
 
@@ -207,7 +208,7 @@ impl Reader<'_> {
                     }
                     self.blank(export.span);
                 }
-                // `import x = require("x")`, of TypeScript.
+                // `import x = require("x")` is TypeScript's form of `require`.
                 Statement::TSImportEqualsDeclaration(import)
                     if matches!(
                         import.module_reference,
@@ -227,7 +228,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes a statement out that only modules have.
+    /// Blanks out a statement that only modules have.
     fn blank(&mut self, span: Span) {
         self.is_module = true;
         self.plain.blank(span);
@@ -261,7 +262,7 @@ impl Reader<'_> {
                 }
             }
         }
-        // In TypeScript a name that is imported may be a type, of which nothing is left.
+        // In TypeScript an imported name may be a type, which does not exist at run time.
         let names = if self.typed {
             Value::Null
         } else {

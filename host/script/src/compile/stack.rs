@@ -1,7 +1,7 @@
-//! A stack that is long enough for the levels of any code of a length.
+//! A stack large enough for the nesting depth of any code of a given length.
 //!
-//! Counting the levels beforehand would take a scanner that no text, regular expression or comment deceives; a stack is
-//! memory only as far as it is used, so a long one costs an ordinary script nothing.
+//! Counting levels beforehand would take a scanner that no string, regular expression or comment can deceive. A stack
+//! takes memory only as far as it is used, so a large one costs an ordinary script nothing.
 
 use std::io;
 use std::thread::Builder;
@@ -9,19 +9,19 @@ use std::thread::Builder;
 use mimir_core::Code;
 use thiserror::Error;
 
-/// Bytes of stack that a byte of code can cost. A level is one byte at least; the most that was measured is 1.8 KiB, of
+/// Bytes of stack that a byte of code can need. A level takes at least one byte; the maximum measured is 1.8 KiB, for
 /// types in brackets (`type A = [[[[`).
 const PER_BYTE: usize = 4 << 10;
 
-/// What the compiler takes without any levels.
+/// Stack that the compiler needs without any nesting.
 const LEAST: usize = 256 << 10;
 
-/// Why something was not done.
+/// Reason why the work did not complete.
 #[derive(Debug, Error)]
 pub(super) enum Failure {
-    #[error("the code cannot be compiled now: no thread with a stack of {} MiB can be had ({error})", size >> 20)]
+    #[error("the code cannot be compiled now: cannot start a thread with a stack of {} MiB ({error})", size >> 20)]
     NoThread { size: usize, error: io::Error },
-    #[error("the compiler fails at this code; take it apart to find out where")]
+    #[error("the compiler crashed on this code: split it up to find the part that causes it")]
     Panicked,
 }
 
@@ -34,12 +34,12 @@ impl Failure {
     }
 }
 
-/// The stack for code of a length.
+/// Returns the stack size for code of a length.
 pub(super) const fn wanted(length: usize) -> usize {
     LEAST + length * PER_BYTE
 }
 
-/// Does something on a stack of a size.
+/// Runs work on a stack of the given size.
 pub(super) fn with<T: Send>(size: usize, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     std::thread::scope(|scope| {
         let builder = Builder::new().name("compile".to_owned()).stack_size(size);

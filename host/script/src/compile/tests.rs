@@ -10,7 +10,7 @@ fn fault(source: &str) -> (usize, usize, String) {
 }
 
 #[test]
-fn execute_is_handed_over_however_it_is_exported() {
+fn exports_return_execute_in_every_form() {
     for source in [
         "export function execute() {}",
         "export async function execute() {}",
@@ -29,7 +29,7 @@ fn execute_is_handed_over_however_it_is_exported() {
 }
 
 #[test]
-fn nothing_asynchronous_and_no_type_is_left() {
+fn compile_removes_async_and_types() {
     let source = "
         import type { Context } from 'somewhere';
         enum Color { Red }
@@ -49,7 +49,7 @@ fn nothing_asynchronous_and_no_type_is_left() {
 }
 
 #[test]
-fn what_a_script_cannot_have_is_refused_where_it_stands() {
+fn compile_rejects_unsupported_syntax_with_position() {
     let execute = "export function execute() {}";
     for (source, line, column, word) in [
         ("import fs from 'fs';", 1, 1, "import"),
@@ -71,7 +71,7 @@ fn what_a_script_cannot_have_is_refused_where_it_stands() {
 }
 
 #[test]
-fn misspelt_members_of_the_context_are_named() {
+fn context_reports_misspelt_members() {
     for (parameters, column, said) in [
         (
             "args, { platfrom }",
@@ -108,13 +108,13 @@ fn misspelt_members_of_the_context_are_named() {
 }
 
 #[test]
-fn types_are_no_javascript() {
+fn compile_rejects_types_in_javascript() {
     let source = "export function execute(a: string) {}";
     assert!(compile(source, true).is_ok() && compile(source, false).is_err());
 }
 
 #[test]
-fn the_map_leads_back() {
+fn compile_map_leads_to_the_source() {
     let source = "interface A {\n  b: string;\n}\n\nexport function execute() {\n  throw new Error('x');\n}\n";
     let compiled = compile(source, true).unwrap();
     let row = compiled
@@ -127,7 +127,7 @@ fn the_map_leads_back() {
     assert!(compiled.map.is_sorted());
 }
 
-/// Code that is nothing but levels: what opens one, what is in the middle, what closes one.
+/// Code that consists of levels only: the text that opens a level, the middle, and the text that closes a level.
 const LEVELS: [(&str, &str, &str); 36] = [
     ("(", "1", ")"),
     ("[", "1", "]"),
@@ -167,7 +167,7 @@ const LEVELS: [(&str, &str, &str); 36] = [
     ("async(a=", "1", ")=>1"),
 ];
 
-/// The same of statements and types.
+/// Nested statements and types, in the form of [`LEVELS`].
 const OTHERS: [(&str, &str, &str); 14] = [
     ("{", "", "}"),
     ("if(x)", ";", ""),
@@ -186,7 +186,7 @@ const OTHERS: [(&str, &str, &str); 14] = [
 ];
 
 #[test]
-fn code_that_is_nothing_but_levels_does_no_harm() {
+fn stack_is_large_enough_for_deep_nesting() {
     let execute = "export function execute() {}\n";
     let mut forms = Vec::new();
     for (open, middle, close) in LEVELS {
@@ -219,13 +219,14 @@ fn code_that_is_nothing_but_levels_does_no_harm() {
                 assert!(compile(&many, true).unwrap_err()[0].message.contains("`<`"));
                 levels = ANGLES / open.matches('<').count();
             }
-            // As many as there is room for, and as many brackets as are let through, one beside the other.
+            // Tests the greatest depth that the length limit allows, and the greatest number of brackets that is
+            // accepted, repeated side by side.
             let few = levels.min(BRACKETS / 2);
             let one = format!("{}{middle}{}", open.repeat(few), close.repeat(few));
             let many = format!("{one}\n").repeat(room / (one.len() + 1));
             let deep = format!("{}{middle}{}", open.repeat(levels), close.repeat(levels));
             for source in [deep, many].map(|code| format!("{before}{code}")) {
-                // Without optimisation, beside others; a call has 30 seconds for all that it does.
+                // Unoptimised and in parallel with other tests; a real call has 30 seconds in total.
                 let (tell, told) = std::sync::mpsc::channel();
                 std::thread::spawn(move || tell.send(compile(&source, true)));
                 let Ok(done) = told.recv_timeout(std::time::Duration::from_secs(20)) else {
@@ -243,7 +244,7 @@ fn code_that_is_nothing_but_levels_does_no_harm() {
     }
 }
 
-/// An enum each of whose members is twice the one before.
+/// Returns an enum in which each member is twice as long as the one before.
 fn doubling(members: usize) -> String {
     let mut source =
         "export function execute() { return A.a1; }\nenum A{a0='xxxxxxxxxxxxxxxx'".to_owned();
@@ -254,7 +255,7 @@ fn doubling(members: usize) -> String {
 }
 
 #[test]
-fn what_would_grow_is_refused_before_it_does() {
+fn growth_is_rejected_before_compilation() {
     let execute = "export function execute() {}\n";
     let name = "N".repeat(30_000);
     let blocks = |count: usize| format!("{execute}{}{}", "{".repeat(count), "}".repeat(count));

@@ -1,5 +1,5 @@
-//! What is wrong with a file, with its place in front, and without what stands in the file: that need not be a tool, but
-//! a secret that somebody has linked to, or copied to the wrong place.
+//! Errors in a tool file, each prefixed with its position. They never quote the content: the file may not be a tool at
+//! all, but a secret that was linked or copied to the wrong place.
 
 use mimir_core::names::{did_you_mean, nearer};
 use mimir_core::{Code, ToolError, text};
@@ -11,8 +11,8 @@ use super::places::Places;
 use crate::compile::{self, Fault};
 use crate::misspelt::is_misspelt;
 
-/// The faults of a file that the reader with the types does not take: all keys that are unknown, what that reader says,
-/// and what is wrong with the code, if there is any.
+/// Returns the faults of a file that does not deserialize: all unknown keys, the deserializer's own message, and the
+/// faults in the code, if there are any.
 pub(super) fn of_unread(
     place: &str,
     content: &str,
@@ -55,7 +55,7 @@ pub(super) fn of_unread(
     faults
 }
 
-/// What the YAML reader says, with its place in front.
+/// Converts an error of the YAML reader to a fault with its position.
 fn unread(place: &str, error: &serde_yaml::Error) -> ToolError {
     let said = error.to_string();
     let message = match error.location() {
@@ -69,13 +69,13 @@ fn unread(place: &str, error: &serde_yaml::Error) -> ToolError {
     ToolError::new(Code::InvalidInput, text::visible(&message))
 }
 
-/// What the YAML reader says, without what stands in the file: that need not be a tool, but a secret that somebody has
-/// linked to, or copied to the wrong place. A key is told if it looks like one that is known.
+/// Returns the message of the YAML reader without content of the file, which may be a secret that was linked or copied
+/// to the wrong place. An unknown key is quoted only if it resembles a known one.
 fn withheld(said: &str) -> String {
     if said.starts_with("missing field ") || said.starts_with("duplicate field ") {
         return said.to_owned();
     }
-    // What is expected, this program says.
+    // The part after `expected` is this program's text, not the file's.
     let (found, expected) = match said.rfind(", expected ") {
         Some(at) => said.split_at(at),
         None => (said, ""),
@@ -106,7 +106,7 @@ fn withheld(said: &str) -> String {
         .replacen("unknown variant", "unknown value", 1)
 }
 
-/// The message for a key of `permissions` that is written at the top of the file.
+/// Returns the hint for a key of `permissions` that was written at the top level.
 fn misplaced(key: &str) -> Option<String> {
     let known = PERMISSION_KEYS.contains(&key);
     known.then(|| format!("unknown key `{key}`. Did you mean `permissions.{key}`?"))

@@ -1,4 +1,4 @@
-//! The keys of a tool in a YAML file, and the schema that editors check such a file by.
+//! The keys of a YAML tool file, and the JSON Schema with which editors validate it.
 
 use mimir_core::tool::Risk;
 use schemars::generate::SchemaSettings;
@@ -6,7 +6,7 @@ use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The keys of a file.
+/// Keys of a file.
 pub(super) const KEYS: [&str; 8] = [
     "name",
     "description",
@@ -18,37 +18,37 @@ pub(super) const KEYS: [&str; 8] = [
     "code",
 ];
 
-/// The keys of the block `permissions`.
+/// Keys of the `permissions` block.
 pub(super) const PERMISSION_KEYS: [&str; 3] = ["allowlist", "autoAccept", "riskLevel"];
 
-/// A tool of mimir: a file in `.mimir/tools`.
-// A key that is not here is an error: it would promise what nobody does.
+/// A tool definition for mimir: a file in `.mimir/tools`.
+// Unknown keys are errors: a file must not promise something that is not implemented.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct File {
-    /// Its name, for a model: small letters, digits and `_`.
+    /// Name of the tool as models see it: lower-case letters, digits and `_`.
     #[schemars(regex(pattern = "^[a-z0-9_]{1,64}$"))]
     pub(super) name: String,
-    /// What it does, and when to use it. A model chooses the tool by this.
+    /// Description of what the tool does and when to use it. A model chooses the tool by this.
     #[schemars(length(min = 1, max = 8000))]
     pub(super) description: String,
-    /// Whether it is in use.
+    /// Enables the tool.
     #[serde(default = "yes")]
     pub(super) enabled: bool,
-    /// Tokens that it costs in a prompt, about.
+    /// Approximate cost in a prompt, in tokens.
     #[schemars(range(max = 1_000_000))]
     pub(super) token_cost: Option<u32>,
-    /// A JSON Schema of its arguments: `type: object`, `properties`, `required`.
+    /// JSON Schema of the arguments: `type: object`, `properties`, `required`.
     #[schemars(schema_with = "of_an_object")]
     pub(super) schema: Value,
-    /// What runs the code.
+    /// Runtime of the code.
     #[serde(default)]
     pub(super) runtime: Runtime,
-    /// What it may do, and how it is asked about.
+    /// Permissions and approval settings.
     #[serde(default)]
     pub(super) permissions: Permissions,
-    /// The code. In TypeScript and JavaScript it exports `execute(args, context)`, in Python it defines it; bash is a
-    /// whole script, with the arguments as JSON on stdin and each in `$ARG_name`.
+    /// The code. TypeScript and JavaScript export `execute(args, context)`, Python defines it; bash is a whole script
+    /// that gets the arguments as JSON on stdin and each one in `$ARG_name`.
     pub(super) code: String,
 }
 
@@ -64,7 +64,7 @@ fn of_an_object(_: &mut SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// What runs the code.
+/// Runtime of a tool's code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Runtime {
@@ -77,29 +77,30 @@ pub(crate) enum Runtime {
     Python,
     /// bash, in WebAssembly.
     Bash,
-    /// JavaScript, by the `node` of the machine in the sandbox of commands.
+    /// JavaScript, run by the machine's `node` in the command sandbox.
     Node,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Permissions {
-    /// Commands that it may run, as patterns: `npm test *`. It narrows what the code asks for, and grants nothing.
-    /// Not with `runtime: node`, whose commands nobody would look at.
+    /// Patterns of the commands that the tool may run: `npm test *`. They narrow what the code requests, and grant
+    /// nothing. Not supported with `runtime: node`, whose commands are not checked.
     #[schemars(length(max = 100))]
     pub(super) allowlist: Option<Vec<String>>,
-    /// Whether a person is asked about each call. Left out, it is asked about where it reaches anything.
+    /// Set to false to ask for approval of each call, to true to never ask. By default, approval is needed if the tool
+    /// has any needs.
     pub(super) auto_accept: Option<bool>,
-    /// How bad a wrong call could be.
+    /// Severity of a wrong call.
     pub(super) risk_level: Option<Risk>,
 }
 
-/// The JSON Schema of a file, for editors.
+/// Returns the JSON Schema of a tool file, for editors.
 pub fn schema() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<File>();
     let mut schema = schema.to_value();
-    schema["title"] = "A tool of mimir".into();
+    schema["title"] = "A mimir tool".into();
     schema
 }
 
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keys_are_those_of_the_schema() {
+    fn file_keys_match_the_schema() {
         let schema = schema();
         let mut keys: Vec<&str> = KEYS.to_vec();
         keys.sort_unstable();

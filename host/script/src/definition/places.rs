@@ -1,4 +1,4 @@
-//! Where things stand in a YAML file: each key, and each line of the code.
+//! Positions in a YAML file: of each key, and of each line of the code.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,24 +7,24 @@ use saphyr_parser::{Event, ScalarStyle};
 
 use crate::yaml;
 
-/// The places of one file.
+/// Positions in one file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places {
-    /// The lines of keys: `schema`, `permissions.allowlist`.
+    /// Lines of the keys: `schema`, `permissions.allowlist`.
     keys: HashMap<String, usize>,
     code: Code,
 }
 
-/// Where the code begins.
+/// Position of the code.
 #[derive(Debug, Clone, Copy, Default)]
 struct Code {
-    /// The line in the file of the first line of the code.
+    /// Line in the file of the code's first line.
     line: usize,
-    /// Characters before each line of it; none where lines do not correspond.
+    /// Number of characters before each line of it; none if lines do not correspond.
     indent: Option<usize>,
 }
 
-/// A place in the file.
+/// A position in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) line: usize,
@@ -40,9 +40,9 @@ impl fmt::Display for At {
     }
 }
 
-/// What is open at a place.
+/// An open collection.
 enum Level {
-    /// A mapping: the name of its keys, where they have one, and the key whose value comes next.
+    /// A mapping: the prefix of its keys, if they have one, and the key whose value comes next.
     Mapping {
         prefix: Option<String>,
         key: Option<Option<String>>,
@@ -50,10 +50,10 @@ enum Level {
     Sequence,
 }
 
-/// Levels of keys that are looked for. In a schema anything can be called `code`.
+/// Depth to which keys are tracked. Inside a schema any property can be called `code`.
 const DEPTH: usize = 2;
 
-/// The name of the value that begins here; none for items of lists and what is deep inside.
+/// Returns the name of the value that begins here; none for list items and values that are too deep.
 fn value(open: &mut [Level]) -> Option<String> {
     let deep = open.len() >= DEPTH;
     match open.last_mut() {
@@ -67,7 +67,8 @@ fn value(open: &mut [Level]) -> Option<String> {
 }
 
 impl Places {
-    /// The places in a file that was read as YAML before: what cannot be found is at its beginning.
+    /// Collects the positions in a file that has already been read as YAML. A position that cannot be determined is
+    /// the beginning of the file.
     pub(crate) fn of(content: &str) -> Self {
         let mut places = Self::default();
         let lines: Vec<&str> = content.lines().collect();
@@ -96,7 +97,7 @@ impl Places {
                         key: key @ None,
                     }) = open.last_mut()
                     {
-                        // What is deeper has no name here, but it is a key all the same.
+                        // Deeper keys have no name here, but they still have to be consumed as keys.
                         let named = prefix.as_deref().map(|prefix| match prefix {
                             "" => text.to_string(),
                             prefix => format!("{prefix}.{text}"),
@@ -116,12 +117,12 @@ impl Places {
         places
     }
 
-    /// The line of a key, from 1.
+    /// Returns the line of a key, counted from 1.
     pub(crate) fn line(&self, key: &str) -> usize {
         self.keys.get(key).copied().unwrap_or(1)
     }
 
-    /// Where a place in the code is in the file; both count from 1.
+    /// Converts a position in the code to one in the file; both count from 1.
     pub(crate) fn in_code(&self, line: usize, column: usize) -> At {
         match self.code.indent {
             Some(indent) => At {
@@ -137,7 +138,8 @@ impl Places {
 }
 
 impl Code {
-    /// `code: |` stands in the line `header`. Only in this style are the lines of the code lines of the file.
+    /// Locates the code whose key is on line `header`. Only in the `code: |` style do lines of the code correspond to
+    /// lines of the file.
     fn of(lines: &[&str], header: usize, style: ScalarStyle) -> Self {
         let below = lines.get(header..).unwrap_or_default();
         let first = below.iter().find(|line| !line.trim().is_empty());

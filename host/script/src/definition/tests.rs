@@ -2,8 +2,8 @@ use mimir_core::Access;
 
 use super::*;
 
-/// The tool of the seeds, unchanged.
-const SEED: &str = include_str!("../../../cli/tests/seed/run_tests.yml");
+/// The legacy example tool, unchanged.
+const SEED: &str = include_str!("../../../cli/tests/suite/seed/run_tests.yml");
 
 const SMALL: &str = "\
 name: small
@@ -25,7 +25,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn the_seeds_tool_is_read_as_it_is() {
+fn definition_reads_the_legacy_tool_unchanged() {
     let checked = check("run_tests.yml", SEED).unwrap();
     let definition = &checked.definition;
     assert_eq!(definition.name.as_str(), "run_tests");
@@ -46,7 +46,7 @@ fn the_seeds_tool_is_read_as_it_is() {
 }
 
 #[test]
-fn needs_follow_from_what_the_code_mentions() {
+fn needs_follow_from_the_mentions_in_the_code() {
     assert!(needs("return 1", "").is_empty());
     let reads = needs("return platform.fs.readFile('a')", "");
     assert_eq!(reads.files[0].access, Access::Read);
@@ -58,7 +58,7 @@ fn needs_follow_from_what_the_code_mentions() {
     assert_eq!(calls.tools, ["read_file"]);
     let runs = needs("return platform.executor.execute({command: 'ls'})", "");
     assert_eq!(runs.commands[0].pattern, "*");
-    // An allowlist narrows what is mentioned and grants nothing by itself.
+    // An allowlist narrows the mentioned needs and grants nothing by itself.
     let allow = "permissions: {allowlist: ['git status']}";
     assert!(needs("return 1", allow).is_empty());
     let narrow = needs("return platform.executor.execute({command: 'ls'})", allow);
@@ -71,7 +71,7 @@ fn needs_follow_from_what_the_code_mentions() {
 }
 
 #[test]
-fn what_the_file_says_of_approval_counts() {
+fn definition_auto_accept_decides_the_approval() {
     let approval = |permissions: &str, code: &str| {
         let text = format!("{SMALL}permissions: {{{permissions}}}\n").replace("return 1", code);
         check("a.yml", &text).unwrap().definition.approval
@@ -86,7 +86,7 @@ fn what_the_file_says_of_approval_counts() {
 }
 
 #[test]
-fn faults_name_their_line() {
+fn faults_have_the_line_of_the_key() {
     let cases = [
         ("name: small", "name: Small", "a.yml:1: "),
         ("description: Does little.", "description: ''", "a.yml:2: "),
@@ -107,11 +107,11 @@ fn faults_name_their_line() {
             "permissions:\n  allowlist: ['g*t status']\ncode: |",
             "a.yml:5: ",
         ),
-        // Nobody looks at what node starts.
+        // Commands that node starts are not checked.
         (
             "code: |",
             "runtime: node\npermissions:\n  allowlist: ['git status']\ncode: |",
-            "a.yml:6: `allowlist` bounds nothing",
+            "a.yml:6: `allowlist` has no effect",
         ),
         (
             "code: |\n  export function execute() {",
@@ -142,7 +142,7 @@ fn faults_name_their_line() {
 }
 
 #[test]
-fn lines_are_found_only_where_they_are_lines() {
+fn positions_need_a_block_scalar() {
     let folded = SMALL.replace(
         "code: |\n  export function execute() { return 1; }\n",
         "code: \"export function execute() {\\n\\n return (; }\"\n",
@@ -152,7 +152,7 @@ fn lines_are_found_only_where_they_are_lines() {
 }
 
 #[test]
-fn a_property_that_is_called_as_a_key_is_none() {
+fn positions_ignore_properties_named_like_keys() {
     let text = "\
 name: small
 description: Does little.
@@ -176,7 +176,7 @@ code: |
 }
 
 #[test]
-fn what_is_deep_is_refused_at_once() {
+fn definition_rejects_deep_nesting_quickly() {
     for form in ["[", "{a: ", "- "] {
         let start = std::time::Instant::now();
         let message = refusal(&form.repeat((1 << 20) / form.len()));
@@ -190,7 +190,7 @@ fn what_is_deep_is_refused_at_once() {
 }
 
 #[test]
-fn what_stands_in_a_file_is_not_told() {
+fn faults_do_not_quote_file_content() {
     let secrets = [
         "root:*:20228:0:99999:7:::\ndaemon:*:20228:0:99999:7:::\n",
         "hunter2",
@@ -214,7 +214,7 @@ fn what_stands_in_a_file_is_not_told() {
         let told = message.contains("hunter2") || message.contains("root") || message.contains('*');
         assert!(!told, "{text}: {message}");
     }
-    // What looks like a key of a tool is one that is misspelt.
+    // A word that resembles a key of a tool is quoted as misspelt.
     let message = refusal(&SMALL.replace("description:", "descripton:"));
     assert!(
         message.contains("unknown key `descripton`. Did you mean `description`"),
@@ -233,7 +233,7 @@ fn what_stands_in_a_file_is_not_told() {
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn faults_are_reported_all_at_once() {
     let text = "\
 name: Small
 description: ''

@@ -1,5 +1,5 @@
-//! Brings along what a module imports, by a bundler of the person's: esbuild or rolldown, out of `node_modules` or from the
-//! PATH. It is a command like a compiler, started by whoever builds the plugin.
+//! Bundles a module with its imports, using the person's own bundler: esbuild or rolldown, from `node_modules` or from
+//! the PATH. It is a command like a compiler, run with the rights of the person who builds the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,16 +10,16 @@ use tokio::process::Command;
 
 use super::places::Places;
 
-/// The module `mimir`, for bundlers.
+/// Source of the module `mimir`, for bundlers.
 const OWN: &str = "export const defineTool = (tool) => tool;\n";
 
-/// What the function that the engine evaluates calls the bundle.
+/// Name of the bundle inside the function that the engine evaluates.
 const NAME: &str = "__module";
 
-/// How long a bundler may take. One that reads a hundred packages takes a second.
+/// Time limit of a bundler. Bundling a hundred packages takes about a second.
 const TIME: Duration = Duration::from_secs(120);
 
-/// What a bundler says that is told, in characters.
+/// Maximum length of a bundler's message, in characters.
 const SAID: usize = 2_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,26 +28,26 @@ enum Kind {
     Rolldown,
 }
 
-/// Bundlers, the one that is looked for first in front.
+/// Supported bundlers, in order of preference.
 const KINDS: [(Kind, &str); 2] = [(Kind::Esbuild, "esbuild"), (Kind::Rolldown, "rolldown")];
 
-/// What packages for browsers find beside the globals: what most bundlers give them, and no sign of Node.
+/// Globals that browser packages expect from a bundler, without any sign of Node.
 const AROUND: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
 
-/// Lines before the bundle in the code.
+/// Number of lines before the bundle in the code.
 const BEFORE: u32 = 2;
 
-/// A module with what it imports.
+/// A module bundled with its imports.
 pub(super) struct Bundled {
-    /// A function that gives the exports.
+    /// Code of a function that returns the exports.
     pub(super) code: String,
-    /// Where it comes from.
+    /// Source positions of the code.
     pub(super) places: Places,
     /// The bundler that was used.
     pub(super) by: PathBuf,
 }
 
-/// Bundles a module. `foreign` is the import that asks for it.
+/// Bundles a module. `foreign` is the import that requires it.
 pub(super) async fn bundle(
     module: &Path,
     foreign: Option<ToolError>,
@@ -59,12 +59,12 @@ pub(super) async fn bundle(
     let Some((kind, program)) = find(&module, std::env::var_os("PATH").as_deref()) else {
         let what = foreign.map_or_else(|| shown(&module), |fault| fault.message);
         let message = format!(
-            "{what}, and what brings it along is not there: `npm install esbuild` (or rolldown) beside the file, or import nothing but `mimir`, with schemas in JSON"
+            "{what}, but no bundler was found: run `npm install esbuild` (or rolldown) next to the file, or import only `mimir` and write the schemas in JSON"
         );
         return Err(ToolError::new(Code::Unavailable, message));
     };
     let work = tempfile::tempdir().map_err(|error| {
-        let message = format!("no folder can be had for the bundle: {error}");
+        let message = format!("cannot create a folder for the bundle: {error}");
         ToolError::new(Code::Unavailable, message)
     })?;
     let folder = work.path().canonicalize();
@@ -80,7 +80,7 @@ pub(super) async fn bundle(
     })
 }
 
-/// The bundler nearest to the module, or else the one on the PATH.
+/// Returns the bundler nearest to the module, or else the one on the PATH.
 fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(Kind, PathBuf)> {
     let near = module.ancestors().skip(1);
     let near = near.map(|folder| folder.join("node_modules/.bin"));
@@ -101,7 +101,8 @@ fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(Kind, PathBuf)
     None
 }
 
-/// The module whose exports are those of the bundle: the person's, and what makes JSON Schema of its schemas.
+/// Returns the entry module of the bundle: the person's exports, and the functions that convert its schemas to JSON
+/// Schema.
 fn entry(module: &Path) -> String {
     let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy().into_owned());
     let mut entry = format!("export * as module from {};\n", quoted(module));
@@ -124,14 +125,14 @@ fn entry(module: &Path) -> String {
     entry
 }
 
-/// The first number of a package's version.
+/// Returns the major version of a package.
 fn major(folder: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
     let package: serde_json::Value = serde_json::from_str(&text).ok()?;
     package["version"].as_str()?.split('.').next()?.parse().ok()
 }
 
-/// Gives the bundle, and its source map if it wrote one.
+/// Runs the bundler. Returns the bundle, and its source map if there is one.
 async fn run(
     kind: Kind,
     program: &Path,
@@ -151,7 +152,7 @@ async fn run(
     let mut command = Command::new(program);
     command.arg(&input);
     match kind {
-        // Async functions become generators, which is all that the engine wants.
+        // Async functions become generators: the engine needs no other lowering.
         Kind::Esbuild => command
             .args(["--bundle", "--format=iife", "--platform=browser"])
             .arg(format!("--global-name={NAME}"))
@@ -173,7 +174,7 @@ async fn run(
             ])
             .arg(format!("--alias:mimir={}", own.display()))
             .arg(format!("--outfile={}", output.display())),
-        // `mimir` stays outside, and is there by this name.
+        // `mimir` stays external, available by this name.
         Kind::Rolldown => command
             .args(["--format", "iife", "--platform", "browser", "--name", NAME])
             .arg("--sourcemap")
@@ -205,7 +206,7 @@ async fn run(
     Ok((code, map))
 }
 
-/// What a bundler refuses: its first fault with the place in front, where it tells them so.
+/// Extracts the error from a bundler's output: the first one, prefixed with its position if that is recognised.
 fn refused(said: &str, program: &Path) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).collect();
     let placed = lines.iter().enumerate().find_map(|(at, line)| {
@@ -216,7 +217,7 @@ fn refused(said: &str, program: &Path) -> String {
     });
     let hint = match said.contains("node:") || said.contains("built into node") {
         true => {
-            "; a plugin has no modules of Node: what a tool reaches is in its `context`, and packages are taken as for browsers"
+            "; plugins cannot use Node's modules: use the tool's `context`, and packages that support browsers"
         }
         false => "",
     };
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_bundler_is_taken() {
+    fn bundler_nearest_to_the_module_is_preferred() {
         let dir = tempfile::tempdir().unwrap();
         let (near, far) = (
             dir.path().join("a/node_modules/.bin"),
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_a_bundler_has_its_place_in_front() {
+    fn bundler_error_starts_with_its_position() {
         let said = "✘ [ERROR] Could not resolve \"nowhere\"\n\n    tool.ts:1:18:\n      1 │ import x from \"nowhere\";\n";
         let told = refused(said, Path::new("esbuild"));
         assert_eq!(told, "tool.ts:1:18: Could not resolve \"nowhere\"");

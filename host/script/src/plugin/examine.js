@@ -16,20 +16,20 @@ function examine(make, docs) {
 
   // JSON Schema, in whichever way a library has it.
   function jsonSchema(schema, io) {
-    if (!isObject(schema) && typeof schema !== "function") throw new TypeError(`is ${schema === null ? "null" : `a ${typeof schema}`}, and no schema`);
+    if (!isObject(schema) && typeof schema !== "function") throw new TypeError(`is ${schema === null ? "null" : `a ${typeof schema}`}, not a schema`);
     const standard = schema["~standard"]?.jsonSchema?.[io];
     if (typeof standard === "function") return standard({ target: "draft-2020-12" });
     if (schema._zod !== undefined && made.toJSONSchema) return made.toJSONSchema(schema, { io });
     if (schema._def !== undefined && made.zodToJsonSchema) return made.zodToJsonSchema(schema, { $refStrategy: "none" });
     if (isObject(schema.jsonSchema)) return schema.jsonSchema;
     if (schema._zod !== undefined || schema._def !== undefined) {
-      throw new TypeError("is a schema of a zod that has no JSON Schema: `npm install zod@4`, or `npm install zod-to-json-schema` beside zod 3");
+      throw new TypeError("is a schema of a zod version without JSON Schema support: run `npm install zod@4`, or `npm install zod-to-json-schema` to go with zod 3");
     }
     if (schema["~standard"] !== undefined) {
-      throw new TypeError(`is a schema of ${schema["~standard"].vendor}, which gives no JSON Schema; write one beside it, or use zod 4`);
+      throw new TypeError(`is a schema of ${schema["~standard"].vendor}, which cannot be converted to JSON Schema: write a JSON Schema instead, or use zod 4`);
     }
     if (!("type" in schema) && !("$schema" in schema) && !("properties" in schema)) {
-      throw new TypeError("is no schema; write `z.object({…})`, or a JSON Schema of an object");
+      throw new TypeError("is not a schema: write `z.object({…})`, or a JSON Schema of an object");
     }
     return schema;
   }
@@ -38,7 +38,7 @@ function examine(make, docs) {
     try {
       const { $schema, "~standard": _, ...plain } = JSON.parse(JSON.stringify(jsonSchema(schema, io)));
       if (io === "input" && plain.type !== "object") {
-        fault(name, `${what} is a schema of ${plain.type === undefined ? "something" : `a ${plain.type}`}, and not of an object: write \`z.object({…})\``);
+        fault(name, `${what} is a schema of ${plain.type === undefined ? "something" : `a ${plain.type}`}, not of an object: write \`z.object({…})\``);
         return undefined;
       }
       return JSON.stringify(plain);
@@ -53,19 +53,19 @@ function examine(make, docs) {
     if (known.has(tool)) return;
     known.add(tool);
     const unknown = Object.keys(tool).filter((key) => !KEYS.includes(key));
-    for (const key of unknown) fault(name, `\`${key}\` is no key of a tool; known: ${KEYS.join(", ")}`);
+    for (const key of unknown) fault(name, `\`${key}\` is not a key of a tool: expected one of ${KEYS.join(", ")}`);
     const label = tool.name ?? (name === "default" ? undefined : name);
-    if (typeof label !== "string") return fault(name, "a tool that is exported as `default` says its `name`");
+    if (typeof label !== "string") return fault(name, "a tool that is exported as `default` needs a `name`");
     const description = tool.description ?? docs[name];
     if (typeof description !== "string" || description.trim() === "") {
-      fault(name, `the tool \`${label}\` has no \`description\`; a model chooses the tool by it`);
+      fault(name, `the tool \`${label}\` has no \`description\`: add one, because a model chooses the tool by it`);
     }
     const given = tool.inputSchema ?? tool.parameters;
-    if (given === undefined) fault(name, `the tool \`${label}\` has no \`inputSchema\`; one without arguments has \`z.object({})\``);
+    if (given === undefined) fault(name, `the tool \`${label}\` has no \`inputSchema\`: add one; without arguments it is \`z.object({})\``);
     const approval = tool.needsApproval;
     const judges = typeof approval === "function";
     const word = approval === undefined || judges ? "ask" : typeof approval === "boolean" ? (approval ? "ask" : "allow") : APPROVALS[approval];
-    if (word === undefined) fault(name, "`needsApproval` is a boolean or a function, or one of preApproved, ask, blocked");
+    if (word === undefined) fault(name, "`needsApproval` is not valid: expected a boolean, a function, or one of preApproved, ask, blocked");
     tools.push({
       export: name,
       path,
@@ -88,14 +88,14 @@ function examine(make, docs) {
     else if (name === "default" && Array.isArray(value)) {
       value.forEach((tool, at) => {
         if (isTool(tool)) add(name, tool, [name, at]);
-        else fault(name, `number ${at + 1} of the tools has no function \`execute\``);
+        else fault(name, `tool number ${at + 1} has no function \`execute\``);
       });
     } else if (name === "default" && !(typeof value === "function" && "defaultSchema" in module)) {
-      fault(name, "`export default` is a tool with `execute`, or a list of tools");
+      fault(name, "`export default` is not a tool: expected an object with `execute`, or a list of tools");
     } else if (typeof value === "function" && !isClass(value)) {
       const schema = `${name}Schema`;
       if (!(schema in module)) {
-        fault(name, `the function \`${name}\` is exported without a schema: export \`${schema}\` beside it, or do not export the function`);
+        fault(name, `the function \`${name}\` is exported without a schema: export \`${schema}\` too, or do not export the function`);
         continue;
       }
       const inputSchema = ofObject(schema, `\`${schema}\``, module[schema], "input");
@@ -104,18 +104,18 @@ function examine(make, docs) {
         inputSchema, outputSchema: null, approval: "ask", judges: false,
       });
     } else if (isObject(value) && ("inputSchema" in value || "needsApproval" in value)) {
-      fault(name, `\`${name}\` looks like a tool and has no function \`execute\``);
+      fault(name, `\`${name}\` looks like a tool but has no function \`execute\``);
     }
   }
   const used = new Set([...known].map((tool) => tool.inputSchema ?? tool.parameters));
   for (const [name, value] of Object.entries(module)) {
     const of = name.endsWith("Schema") ? name.slice(0, -"Schema".length) : "";
     if (of !== "" && !(of in module) && !used.has(value)) {
-      fault(name, `\`${name}\` is the schema of a function \`${of}\`, and none is exported`);
+      fault(name, `\`${name}\` is the schema of a function \`${of}\`, which is not exported`);
     }
   }
   if (tools.length === 0 && faults.length === 0) {
-    fault(null, "the file exports no tools: a function with its schema (`f` and `fSchema`), or `defineTool({…})`");
+    fault(null, "the file exports no tools: export a function with its schema (`f` and `fSchema`), or `defineTool({…})`");
   }
   return JSON.stringify({ tools, faults });
 }

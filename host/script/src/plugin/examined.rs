@@ -1,4 +1,4 @@
-//! What a module says of its tools, checked, and in the form in which the plugin will say it.
+//! Validates a module's description of its tools, and converts it to the plugin's own description.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::wanted::read_needs;
 use super::{PluginSource, needs, wrong};
 use crate::compile::Module;
 
-/// What `examine.js` tells.
+/// Output of `examine.js`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Examined {
@@ -34,7 +34,7 @@ struct Told {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Found {
     export: String,
-    /// The way to it from the exports.
+    /// Property path from the exports to the tool.
     path: Vec<Value>,
     name: String,
     title: Option<Value>,
@@ -49,12 +49,12 @@ struct Found {
     hints: Option<Value>,
 }
 
-/// A plugin as it will tell of itself.
+/// The description that the plugin will give of itself.
 pub(super) struct About {
     manifest: Value,
-    /// As `toolset.js` wants them.
+    /// Tools in the form that `toolset.js` expects.
     tools: Vec<Value>,
-    /// Names in a call, and in the module.
+    /// Names in a call, and names in the module.
     names: Vec<(String, String)>,
     pub(super) reach: Reach,
 }
@@ -88,7 +88,7 @@ impl About {
             let (export, called) = (found.export.clone(), found.name.clone());
             let name = snake(&called);
             if let Some(other) = taken.insert(name.clone(), called.clone()) {
-                let message = format!("`{called}` and `{other}` are both the tool `{name}`");
+                let message = format!("`{called}` and `{other}` both map to the tool name `{name}`: rename one");
                 faults.push(at(&export, &message));
                 continue;
             }
@@ -117,7 +117,7 @@ impl About {
         Ok(about)
     }
 
-    /// The definition of a tool, in the form of the contract. The errors are all that is wrong with it.
+    /// Adds a tool, and returns its definition in the form of the contract. The errors are all of its faults.
     fn add(&mut self, name: &str, found: Found, mentioned: &Needs) -> Result<Value, Vec<String>> {
         let mut wrong = Vec::new();
         let mut said = |result: Result<(), String>| {
@@ -134,7 +134,7 @@ impl About {
             Some(text) => Schema::parse(text)
                 .map(|_| ())
                 .map_err(|error| format!("`{what}`: {error}")),
-            // What it lacks has been said.
+            // A missing schema has already been reported.
             None => Ok(()),
         };
         said(schema("inputSchema", &found.input_schema));
@@ -150,7 +150,7 @@ impl About {
             None | Some(Value::Null) => None,
             Some(Value::String(title)) => Some(title.clone()),
             Some(_) => {
-                said(Err("`title` is a text".to_owned()));
+                said(Err("`title` is not a string".to_owned()));
                 None
             }
         };
@@ -213,7 +213,7 @@ impl About {
         }))
     }
 
-    /// What the exports are told, as JSON.
+    /// Returns the description that is embedded in the component, as JSON.
     pub(super) fn told(&self, places: &Places) -> String {
         let (files, places) = places.told();
         json!({ "manifest": self.manifest, "tools": self.tools, "places": places, "files": files })
@@ -225,7 +225,7 @@ impl About {
     }
 }
 
-/// A word of a list, which messages tell.
+/// Parses a value of an enumeration; the error lists the known values.
 fn one_of<T: for<'a> Deserialize<'a>>(
     key: &str,
     known: &str,
@@ -236,7 +236,7 @@ fn one_of<T: for<'a> Deserialize<'a>>(
     match said {
         None | Some(Value::Null) => otherwise,
         Some(value) => serde_json::from_value(value).unwrap_or_else(|_| {
-            wrong(Err(format!("`{key}` is one of {known}")));
+            wrong(Err(format!("`{key}` is not valid: expected one of {known}")));
             otherwise
         }),
     }
@@ -248,7 +248,7 @@ fn hints(said: Option<Value>) -> Result<Hints, String> {
     let Some(said) = said else {
         return Ok(Hints::default());
     };
-    let wrong = || format!("`hints` has {}, each true or false", KNOWN.join(", "));
+    let wrong = || format!("`hints` is not valid: expected an object with any of {}, each true or false", KNOWN.join(", "));
     for (key, value) in said.as_object().ok_or_else(wrong)? {
         if !KNOWN.contains(&key.as_str()) || !value.is_boolean() {
             return Err(wrong());
@@ -258,7 +258,7 @@ fn hints(said: Option<Value>) -> Result<Hints, String> {
     serde_json::from_value(all).map_err(|error| format!("`hints`: {error}"))
 }
 
-/// Needs with all that a record of the contract has.
+/// Converts needs to the form of the contract, with every field present.
 fn of_contract(needs: &Needs) -> Value {
     json!({
         "files": needs.files,
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_are_four_and_each_is_true_or_false() {
+    fn hints_accept_four_booleans() {
         assert!(hints(Some(json!({"readOnly": true}))).unwrap().read_only);
         assert!(hints(Some(json!({"readonly": true}))).is_err());
         assert!(hints(Some(json!({"readOnly": 1}))).is_err());

@@ -1,4 +1,4 @@
-//! Where the code of a plugin comes from: places in the files, for the stacks of its failures.
+//! Source positions of a plugin's code, for the stack traces of its failures.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,23 +6,23 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Places that a plugin carries with it. Those of packages are the first to be left out.
+/// Maximum number of positions in a plugin. Those in packages are dropped first.
 const MOST: usize = 40_000;
 
-/// The folder of packages, whose places are known line by line only.
+/// Folder of packages, whose positions are recorded by line only.
 const PACKAGES: &str = "node_modules";
 
-/// From places in what the engine evaluates to places in the files.
+/// Maps positions in the evaluated code to positions in the source files.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// The files, as stacks call them.
+    /// Names of the files in stack traces.
     files: Vec<String>,
-    /// Line and column in the code, the number of the file from 1 on or 0 for none, line and column in it; all count from 1,
-    /// in the order of the first two.
+    /// Line and column in the code, the number of the file (from 1, 0 for none), line and column in it; all count from
+    /// 1, sorted by the first two.
     all: Vec<[u32; 5]>,
 }
 
-/// A source map, as far as it is used.
+/// The parts of a source map that are used.
 #[derive(Debug, Deserialize)]
 struct SourceMap {
     sources: Vec<String>,
@@ -30,7 +30,7 @@ struct SourceMap {
 }
 
 impl Places {
-    /// Of one file that was compiled here.
+    /// Positions in a single file that was compiled here.
     pub(super) fn of_module(place: &str, map: &[[u32; 4]]) -> Self {
         let file = place.rsplit('/').next().unwrap_or(place);
         let all = map.iter().take(MOST);
@@ -42,13 +42,13 @@ impl Places {
         }
     }
 
-    /// Of a bundle that lies in the folder `work` with its map, and begins `before` lines behind the beginning of the code.
-    /// Files are named from `home`, the folder of the module.
+    /// Positions in a bundle in the folder `work` with its source map, `before` lines after the beginning of the code.
+    /// File names are relative to `home`, the folder of the module.
     pub(super) fn of_bundle(map: &str, before: u32, work: &Path, home: &Path) -> Option<Self> {
         let map: SourceMap = serde_json::from_str(map).ok()?;
         let mut files: Vec<String> = Vec::new();
         let mut numbers: HashMap<String, u32> = HashMap::new();
-        // What each source of the map is called, and whether it is a package's.
+        // File number of each source in the map, and whether it belongs to a package; none for generated ones.
         let sources: Vec<Option<(u32, bool)>> = map
             .sources
             .iter()
@@ -79,7 +79,7 @@ impl Places {
             }
         }
         if all.len() > MOST {
-            // What is left of a package ends what stands before it.
+            // The first segment of a package in a line ends the one before it.
             let mut last = 0;
             all.retain(|(place, is_package)| {
                 let keep = !is_package || last == place[0];
@@ -94,7 +94,7 @@ impl Places {
         })
     }
 
-    /// The place that a line and a column of the code come from.
+    /// Returns the source position of a line and a column in the code.
     pub(super) fn place(&self, row: u32, column: u32) -> Option<String> {
         let after = self
             .all
@@ -104,14 +104,14 @@ impl Places {
         (line == row).then(|| format!("{file}:{source}:{at}"))
     }
 
-    /// As the exports of the plugin take them.
+    /// Returns the positions in the form that the plugin's exports take.
     pub(super) fn told(&self) -> (Value, Value) {
         let numbers: Vec<u32> = self.all.iter().flatten().copied().collect();
         (json!(self.files), json!(numbers))
     }
 }
 
-/// What a file is called, and whether it is a package's. Those that were written for the bundler have no name.
+/// Returns the display name of a file, and true if it belongs to a package. Files generated for the bundler have none.
 fn named(path: &Path, work: &Path, home: &Path) -> Option<(String, bool)> {
     if path.starts_with(work) {
         return None;
@@ -126,7 +126,7 @@ fn named(path: &Path, work: &Path, home: &Path) -> Option<(String, bool)> {
     Some((text(path.strip_prefix(home).unwrap_or(path)), false))
 }
 
-/// A path from a folder, without `..`.
+/// Joins a relative path to a folder, and resolves `..`.
 fn joined(folder: &Path, path: &str) -> PathBuf {
     let mut whole = folder.to_owned();
     for part in Path::new(path).components() {
@@ -141,10 +141,10 @@ fn joined(folder: &Path, path: &str) -> PathBuf {
     whole
 }
 
-/// A place in the code, and the source that it comes from with the place there: all count from 0.
+/// A position in the code, and its source with the position there: all count from 0.
 type Segment = (u32, u32, Option<(u32, u32, u32)>);
 
-/// What the mappings of a source map say.
+/// Parses the mappings of a source map.
 fn segments(mappings: &str) -> Option<Vec<Segment>> {
     let mut all = Vec::new();
     let (mut source, mut line, mut at) = (0_i64, 0_i64, 0_i64);
@@ -167,7 +167,7 @@ fn segments(mappings: &str) -> Option<Vec<Segment>> {
     Some(all)
 }
 
-/// The numbers of a segment: base 64, the lowest five bits first, the sign in the lowest of all.
+/// Decodes the numbers of a segment: base 64 VLQ, the lowest five bits first, the sign in the lowest bit.
 fn numbers(segment: &str) -> Option<Vec<i64>> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut all = Vec::new();
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_lead_from_a_bundle_to_its_files() {
-        // As esbuild writes it: a file of the person's in lines 2 and 3, one of a package in line 4.
+    fn positions_lead_from_a_bundle_to_its_files() {
+        // In the form that esbuild writes: lines 2 and 3 come from a file of the person's, line 4 from a package.
         let map = r#"{"version": 3, "sources": ["entry.mjs", "../home/lib/a.ts", "../home/node_modules/p/b.js"],
             "mappings": "AAAA;ACEA,SAAS;AACT,KAAK;ACHL"}"#;
         let (work, home) = (Path::new("/tmp/work"), Path::new("/tmp/home"));

@@ -1,4 +1,4 @@
-//! What a tool in a module says that it needs: in full, or as a text where the rest is plain.
+//! Needs that a tool in a module declares: in full, or as a string where defaults suffice.
 
 use mimir_core::needs::{Access, CommandNeed, FileNeed, HostNeed, Needs, SecretNeed};
 use serde::Deserialize;
@@ -62,10 +62,10 @@ struct Secret {
     reason: String,
 }
 
-/// Reads what a tool says. The error names the key.
+/// Parses a tool's declared needs. The error names the key.
 pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
     if !said.is_object() {
-        return Err("`needs` is an object, such as `{ files: [\".\"] }`".to_owned());
+        return Err("`needs` is not an object: write it like `{ files: [\".\"] }`".to_owned());
     }
     let wanted: Wanted =
         serde_json::from_value(said.clone()).map_err(|error| format!("`needs`: {error}"))?;
@@ -73,7 +73,7 @@ pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
     let hosts = each("hosts", "host", wanted.hosts)?;
     let commands = each("commands", "pattern", wanted.commands)?;
     Ok(Needs {
-        // Those are named by a person, never asked for.
+        // Environment variables are configured by a person, never requested.
         environment: std::collections::BTreeMap::new(),
         config: std::collections::BTreeMap::new(),
         files: files
@@ -124,7 +124,7 @@ pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
     })
 }
 
-/// Needs of one kind; one that is a text says only `key`.
+/// Parses needs of one kind; a string stands for an object with only `key`.
 fn each<T: for<'a> Deserialize<'a>>(
     kind: &str,
     key: &str,
@@ -133,7 +133,7 @@ fn each<T: for<'a> Deserialize<'a>>(
     let full = said.into_iter().map(|one| match one {
         Value::String(text) => Ok(json!({ key: text })),
         Value::Object(_) => Ok(one),
-        _ => Err(format!("`needs.{kind}`: each is a text or an object")),
+        _ => Err(format!("`needs.{kind}`: each entry must be a string or an object")),
     });
     full.map(|one| serde_json::from_value(one?).map_err(|error| format!("`needs.{kind}`: {error}")))
         .collect()
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_says_the_least() {
+    fn needs_accept_strings_as_shorthand() {
         let needs = read_needs(&json!({
             "files": ["src", {"path": ".", "access": "read-write", "reason": "it formats"}],
             "hosts": ["api.example.com"],
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_is_named() {
+    fn needs_errors_name_the_key() {
         for (said, named) in [
             (json!({"file": ["."]}), "unknown field `file`"),
             (

@@ -1,4 +1,4 @@
-//! What code left, as a model reads it.
+//! The result of `run_code`, as a model reads it.
 
 use mimir_core::ToolError;
 use mimir_core::code::Session;
@@ -9,33 +9,33 @@ use mimir_core::{Code, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Most characters of one stream in structured content: what `exec` gives.
+/// Maximum length of a stream in structured content, in characters: as in `exec`.
 const STREAM_MAX: usize = 30_000;
 
-/// Most characters of both streams as text: some 10,000 tokens, of which a model uses the ends.
+/// Maximum length of both streams as text, in characters: about 10,000 tokens, of which a model mostly uses the ends.
 const TEXT_MAX: usize = 40_000;
 
-/// What code left.
+/// Result of running code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    /// What it wrote to stdout, without terminal codes.
+    /// Output on stdout, without terminal escape codes.
     stdout: String,
-    /// What it wrote to stderr, without terminal codes.
+    /// Output on stderr, without terminal escape codes.
     stderr: String,
-    /// What it ended with; 128 and the number of the signal that ended it.
+    /// Exit code; 128 plus the signal number if a signal ended the process.
     exit_code: i32,
-    /// How long it ran, in milliseconds.
+    /// Run time in milliseconds.
     duration: u64,
-    /// Whether something is missing out of the middle of either.
+    /// True if the middle of either stream is left out.
     truncated: bool,
-    /// What ran it: `wasm`, or the sandbox that its interpreter was in.
+    /// The backend: `wasm`, or the sandbox of the interpreter.
     backend: String,
-    /// Why that one, or what code cannot do there.
+    /// The reason for this backend, or its limitations.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(default)]
     note: String,
-    /// The session that it ran in.
+    /// The Python session in which the code ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<Session>,
     #[serde(skip)]
@@ -43,7 +43,7 @@ pub(super) struct Report {
     text: String,
 }
 
-/// A result, and whether something is missing.
+/// A tool output, and true if something was left out.
 pub(super) struct Told {
     pub(super) output: Output,
     pub(super) truncated: bool,
@@ -76,13 +76,13 @@ impl Report {
         }
     }
 
-    /// With the session that it ran in, and what of that matters for the next call.
+    /// Adds the session, with its state as far as that matters for the next call.
     pub(super) fn in_session(mut self, session: Option<Session>) -> Self {
         if let Some(session) = &session {
             let state = match (session.fresh, session.ended) {
                 (_, true) => "has ended",
                 (true, false) => "began",
-                (false, false) => "goes on",
+                (false, false) => "continues",
             };
             let said = format!(
                 "(the session {} {state}; open: {})",
@@ -114,14 +114,15 @@ impl Report {
     }
 }
 
-/// Output as text, at most this many characters of it: the beginning and the end. Says whether something is missing.
+/// Returns output as text, shortened to `most` characters by leaving out the middle. The flag is true if something is
+/// missing.
 fn kept(captured: &Captured, most: usize) -> (String, bool) {
     let text = sanitize(String::from_utf8_lossy(&captured.bytes).into_owned());
     let count = text.chars().count();
     if count <= most {
         return (text, captured.missing > 0);
     }
-    // A failure is at the end more often than at the beginning.
+    // A failure is more often at the end than at the beginning.
     let head = text::prefix(&text, most / 3);
     let skipped = count - (most - most / 3);
     let tail = text

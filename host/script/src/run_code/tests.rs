@@ -1,4 +1,4 @@
-//! What the tool says of itself, and what it makes of what ran.
+//! Tests of the schemas and the results of `run_code`.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn finished(exit_code: i32, stdout: &str, stderr: &str) -> Finished {
 }
 
 #[test]
-fn the_schemas_take_what_is_meant() {
+fn schema_accepts_valid_input_only() {
     let tool = run_code(vec![Arc::new(NoEngine)]).unwrap();
     let schema = &tool.definition.input_schema;
     let check = |value: Value| schema.validate("the arguments", &value);
@@ -53,7 +53,7 @@ fn the_schemas_take_what_is_meant() {
 }
 
 #[test]
-fn a_report_matches_its_schema_and_says_what_failed() {
+fn report_matches_its_schema_and_shows_failures() {
     let tool = run_code(Vec::new()).unwrap();
     let schema = tool.definition.output_schema.unwrap();
     let good = Report::new(
@@ -84,7 +84,7 @@ fn a_report_matches_its_schema_and_says_what_failed() {
 }
 
 #[test]
-fn too_much_loses_its_middle() {
+fn report_leaves_out_the_middle_of_long_output() {
     let long = format!("first\n{}last\n", "line\n".repeat(100_000));
     let cut = Report::new(&finished(0, &long, ""), "wasm", String::new())
         .told()
@@ -97,7 +97,7 @@ fn too_much_loses_its_middle() {
 }
 
 #[test]
-fn what_no_process_can_be_given_is_refused() {
+fn request_rejects_nul_and_bad_variable_names() {
     let request = |more: Value| {
         let mut all = json!({"language": "python", "code": "x"});
         all.as_object_mut()

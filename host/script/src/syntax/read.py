@@ -5,12 +5,12 @@ import sys
 
 source = sys.stdin.buffer.read().decode()
 
-# Names by which code may come by an `execute` that is written nowhere.
+# Names with which code may define `execute` dynamically.
 HIDDEN = {"globals", "vars", "exec", "eval", "setattr"}
 
 
 def brings(node):
-    """Whether this may define `execute` in a way that nobody knows before it runs."""
+    """Returns true if this may define `execute` dynamically, so that it is unknown until the code runs."""
     match node:
         case ast.ImportFrom(names=names):
             return any(name.name == "*" for name in names)
@@ -24,7 +24,7 @@ def brings(node):
 def wrong():
     try:
         tree = compile(source, "tool.py", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
-        # Some faults are none of the grammar.
+        # Some syntax errors are found by the compiler only, not by the parser.
         compile(source, "tool.py", "exec", dont_inherit=True)
         table = symtable.symtable(source, "tool.py", "exec")
     except SyntaxError as error:

@@ -23,7 +23,7 @@ const fs = {
     return found.sort();
   },
 };
-// What it runs is in the sandbox that it is in itself.
+// Child processes share the sandbox of this one.
 const execute = (command, args) => new Promise((resolve) => {
   const wanted = typeof command === "string" ? { command, args } : command;
   const start = Date.now();
@@ -35,7 +35,7 @@ const execute = (command, args) => new Promise((resolve) => {
   if (wanted.stdin != null) child.stdin.write(String(wanted.stdin));
   child.stdin.end();
 });
-const absent = (what) => new Proxy({}, { get: (_, name) => name === "then" ? undefined : () => Promise.reject(new Error(`context.${what} is not there in the runtime node`)) });
+const absent = (what) => new Proxy({}, { get: (_, name) => name === "then" ? undefined : () => Promise.reject(new Error(`context.${what} is not available with \`runtime: node\``)) });
 const say = (level) => (...values) => console.error(`${level}:`, ...values);
 const logger = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error"), log: say("info") };
 const context = {
@@ -47,7 +47,7 @@ const told = {};
 try {
   const module = await import(`data:text/javascript;base64,${Buffer.from(code).toString("base64")}`);
   const main = module.execute ?? module.default;
-  if (typeof main !== "function") throw new TypeError("the code exports no `execute`");
+  if (typeof main !== "function") throw new TypeError("the code does not export `execute`");
   const value = await main(given.args, context);
   told.text = value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
 } catch (error) {

@@ -1,10 +1,10 @@
-//! Machine code, which is long: it is mapped and not read, where nothing has touched its file since it was read and
-//! found whole.
+//! Cached machine code. It is large, so a file is mapped rather than read if it has not changed since its content was
+//! last verified.
 //!
-//! Reading and hashing 40 MB takes longer than all else that a call does. A file whose content was compared with its
-//! hash is known by its stamp: what the system says of every file and changes with every change of it.
+//! Reading and hashing 40 MB takes longer than everything else in a call. A file whose content was verified against
+//! its hash is recognized by its stamp: metadata that changes with every change of the file.
 //!
-//! Never here: running it.
+//! Out of scope: running the code.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -14,10 +14,10 @@ use bytes::Bytes;
 
 use super::{Cache, Kind, private, seal, write_to};
 
-/// What is known of a file of code: the hash of its name and content, and the stamp that it had when it was compared.
+/// Seal of a code file: the hash of its name and content, and its stamp at the time of verification.
 struct Seal {
     hash: String,
-    /// None where a change might leave the stamp as it is.
+    /// `None` if a change might not alter the stamp.
     stamp: Option<String>,
 }
 
@@ -39,14 +39,14 @@ impl Seal {
 }
 
 impl Cache {
-    /// The file with this code, if it is as it was when its content was compared with its hash.
+    /// Returns the file with this code if it has not changed since its content was verified.
     pub(crate) fn unchanged(&self, key: &str) -> Option<PathBuf> {
         let stamp = Seal::read(self, key)?.stamp?;
         let (file, path) = self.opened(key).ok()??;
         (stamped(&file)? == stamp).then_some(path)
     }
 
-    /// This code, read and compared with its hash.
+    /// Reads this code and verifies its hash.
     pub(crate) fn code(&self, key: &str) -> Option<Bytes> {
         let mut seal = Seal::read(self, key)?;
         let (mut file, path) = match self.opened(key) {
@@ -56,13 +56,13 @@ impl Cache {
                 return None;
             }
         };
-        // Before it is read: what changes it meanwhile changes the stamp that it has later.
+        // Taken before reading: a change in the meantime alters the later stamp.
         let stamp = stamped(&file);
         let mut content = Vec::new();
         let read = file.read_to_end(&mut content);
         if read.is_err() || seal.hash != hash(key, &content) {
             let path = path.display();
-            tracing::warn!("{path} is corrupt, is not used and made anew");
+            tracing::warn!("{path} is corrupt and will be replaced");
             return None;
         }
         if stamp.is_some() && stamp != seal.stamp {
@@ -72,7 +72,7 @@ impl Cache {
         Some(content.into())
     }
 
-    /// Keeps code.
+    /// Stores code.
     pub(crate) fn keep_code(&self, key: &str, content: &[u8]) {
         let Some(folder) = self.folder() else {
             return;
@@ -80,13 +80,13 @@ impl Cache {
         let place = folder.join(Kind::Compiled.folder());
         let written = write_to(folder, &place, key, |file| {
             file.write_all(content)?;
-            // What a machine that loses its power leaves of it is not to have the stamp of what was written.
+            // After a power failure, a partly written file must not have the stamp of the complete one.
             file.sync_all()
         });
         if let Err(error) = written {
             return self.useless(folder, &error);
         }
-        // It is too new to have a stamp that says something.
+        // The file is too new for a reliable stamp.
         let seal = Seal {
             hash: hash(key, content),
             stamp: None,
@@ -117,13 +117,14 @@ fn hash(key: &str, content: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the system says of a file, if a later change is sure to change it.
+/// Returns the metadata that identifies a file version, if every later change is certain to alter it.
 #[cfg(unix)]
 fn stamped(file: &File) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     use std::time::{Duration, SystemTime};
 
-    /// Clocks of file systems go in steps, of ten milliseconds at most: two changes within one have the same time.
+    /// File system clocks have a resolution of ten milliseconds at worst: two changes within one step have the same
+    /// time.
     const STEP: Duration = Duration::from_millis(200);
 
     let meta = file.metadata().ok()?;
@@ -137,7 +138,7 @@ fn stamped(file: &File) -> Option<String> {
     Some(format!("{device} {number} {length} {seconds}.{nanos:09}"))
 }
 
-/// Elsewhere nothing is known that no program can set.
+/// Other platforms have no file metadata that a program cannot set.
 #[cfg(not(unix))]
 fn stamped(_: &File) -> Option<String> {
     None

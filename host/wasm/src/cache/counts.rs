@@ -1,28 +1,26 @@
-//! How often compiled code was there and how often it was not, for whoever watches a server.
-//!
-//! Never here: what is kept.
+//! Counters of cache hits and misses for compiled code, for monitoring a server.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What a process has had of its cache of compiled code since it began.
+/// Use of the cache for compiled code since the process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CodeCounts {
-    /// How often code was there and was mapped as it lay.
+    /// Hits that were mapped.
     pub mapped: u64,
-    /// How often code was there and was read and compared with its hash.
+    /// Hits that were read and verified against their hash.
     pub read: u64,
-    /// How often code was not there.
+    /// Misses.
     pub missed: u64,
-    /// Bytes of the code that was there.
+    /// Bytes of code found in the cache.
     pub bytes: u64,
-    /// How many components were compiled, whether or not that went well.
+    /// Components compiled, successfully or not.
     pub compiled: u64,
-    /// How long that took, all together.
+    /// Total time spent compiling.
     pub compiling: Duration,
 }
 
-/// The same while it is counted.
+/// Live counters of [`CodeCounts`].
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     mapped: AtomicU64,

@@ -1,6 +1,4 @@
-//! What "this user alone" means on the platform.
-//!
-//! Never here: what is kept.
+//! Checks that a file can be accessed by this user only.
 
 #[cfg(unix)]
 pub use unix::*;
@@ -35,7 +33,7 @@ mod unix {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(refuse("the cache folder belongs to somebody else"));
+            return Err(refuse("the cache folder belongs to another user"));
         }
         if meta.mode() & 0o077 != 0 {
             return Err(refuse(
@@ -51,7 +49,7 @@ mod unix {
             || meta.uid() != rustix::process::geteuid().as_raw()
             || meta.mode() & WRITABLE_BY_OTHERS != 0
         {
-            return Err(refuse("it could have been written by somebody else"));
+            return Err(refuse("another user could have written it"));
         }
         Ok(())
     }
@@ -83,7 +81,7 @@ mod unix {
     }
 }
 
-/// On other platforms the user's cache folder is private to the user by the system's own defaults.
+/// On other platforms the user's cache folder is private by default.
 #[cfg(not(unix))]
 mod other {
     use std::fs::File;

@@ -9,7 +9,7 @@ fn entry(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_was_kept_comes_back() {
+fn cache_returns_stored_entries() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
     assert_eq!(cache.get(Kind::Compiled, "key"), None);
@@ -28,7 +28,7 @@ fn what_was_kept_comes_back() {
 }
 
 #[test]
-fn every_flipped_byte_and_every_cut_is_noticed() {
+fn cache_detects_every_flipped_byte_and_every_cut() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
     cache.put(Kind::Compiled, "key", b"content");
@@ -47,7 +47,7 @@ fn every_flipped_byte_and_every_cut_is_noticed() {
 
 #[cfg(unix)]
 #[test]
-fn what_others_could_have_written_is_not_used() {
+fn cache_ignores_files_that_others_can_write() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
@@ -80,7 +80,7 @@ fn what_others_could_have_written_is_not_used() {
     assert_eq!(
         cache.get(Kind::Compiled, "other"),
         None,
-        "nothing was written there either"
+        "no entry was written there either"
     );
 
     let target = dir.path().join("target");
@@ -91,7 +91,7 @@ fn what_others_could_have_written_is_not_used() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_inside_that_is_open_to_others_is_told() {
+fn cache_state_reports_a_subfolder_open_to_others() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
@@ -100,7 +100,7 @@ fn a_folder_inside_that_is_open_to_others_is_told() {
     fs::set_permissions(&compiled, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(cache.get(Kind::Compiled, "key"), None);
     let CacheState::Bad { why } = cache.state() else {
-        panic!("nothing of it is used");
+        panic!("no entry of it is used");
     };
     assert!(
         why.contains("compiled") && why.contains("chmod 700"),
@@ -115,7 +115,7 @@ fn code(folder: &Path) -> (Cache, PathBuf) {
 }
 
 #[test]
-fn code_is_read_and_compared() {
+fn code_is_read_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, path) = code(dir.path());
     assert_eq!(cache.code("key").as_deref(), Some(&b"machine code"[..]));
@@ -131,21 +131,21 @@ fn code_is_read_and_compared() {
     fs::rename(&path, &other).unwrap();
     let seals = dir.path().join("cache/seals");
     fs::rename(seals.join("key"), seals.join("other")).unwrap();
-    assert_eq!(cache.code("other"), None, "it was kept under another name");
+    assert_eq!(cache.code("other"), None, "it was stored under another name");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_file_is_known_by_its_stamp_until_anything_of_it_changes() {
+fn code_file_is_known_by_its_stamp_until_it_changes() {
     use std::time::Duration;
 
     let dir = tempfile::tempdir().unwrap();
     let (cache, path) = code(dir.path());
-    // A change right behind the other could have the same time.
+    // A change right after the other could have the same time.
     assert!(cache.code("key").is_some());
     assert_eq!(cache.unchanged("key"), None, "it is too new");
     std::thread::sleep(Duration::from_millis(250));
-    assert_eq!(cache.unchanged("key"), None, "nobody has compared it since");
+    assert_eq!(cache.unchanged("key"), None, "it was not verified since");
     assert!(cache.code("key").is_some());
     assert_eq!(cache.unchanged("key").as_deref(), Some(&*path));
 
@@ -165,7 +165,7 @@ fn a_file_is_known_by_its_stamp_until_anything_of_it_changes() {
 
 #[cfg(unix)]
 #[test]
-fn code_that_others_could_have_written_is_not_used() {
+fn code_that_others_can_write_is_not_used() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let dir = tempfile::tempdir().unwrap();

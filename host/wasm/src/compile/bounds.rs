@@ -1,32 +1,33 @@
-//! Bounds of a component's code that is compiled. Compiling takes time and memory out of all proportion to the size
-//! where there are many small functions, or where a function has many variables that live across many branches: 310 KB
-//! are enough for minutes and gigabytes. So that is counted first, in one pass over the code.
+//! Limits for the code of a component to compile. Compilation takes time and memory out of proportion to the size of
+//! the code if it has many small functions, or functions with many variables that live across many branches: 310 KB
+//! are enough for minutes and gigabytes. So these are counted first, in one pass over the code.
 //!
-//! Never here: whether the code is valid. That is the engine's.
+//! Out of scope: validation of the code, which the engine does.
 
 use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Parser, Payload};
 
-/// The code of one function, in bytes. The largest in CPython has 163 KB, in bash and QuickJS 63 KB.
+/// Limit in bytes for the code of one function. The largest in CPython has 163 KB, in bash and QuickJS 63 KB.
 const FUNCTION_MOST: u64 = 1 << 20;
 
-/// Functions of all modules together. Each costs about 7 KB of memory and 0.1 ms. Bash has 40,000, and a compiler of C++
-/// that runs as a component has 100,000.
+/// Limit for the number of functions of all modules together. Each costs about 7 KB of memory and 0.1 ms. Bash has
+/// 40,000, and a C++ compiler that runs as a component has 100,000.
 const FUNCTIONS_MOST: u64 = 250_000;
 
-/// The code of all functions together, in bytes.
+/// Limit in bytes for the code of all functions together.
 const CODE_MOST: u64 = 128 << 20;
 
-/// Variables times branches of one function. The most that is known of an honest one is 700,000, in code without
-/// optimisation; the interpreters of CPython and QuickJS have up to 150,000. Two million take about a second and 240 MB.
+/// Limit for variables times branches of one function. The largest known value of honest code is 700,000, in
+/// unoptimised code; the interpreters of CPython and QuickJS have up to 150,000. Two million take about a second and
+/// 240 MB.
 const TANGLE_MOST: u64 = 2_000_000;
 
-/// The same of all functions together: bash has 11 million in 10 MB, QuickJS one in 1.5 MB, and engines of languages
-/// reach 40 MB.
+/// Limit for that product over all functions together: bash has 11 million in 10 MB, QuickJS one million in 1.5 MB,
+/// and language engines reach 40 MB.
 const TANGLE_TOTAL: u64 = 200_000_000;
 
-/// Says what of the component is too much, if something is.
+/// Returns a description of the first exceeded limit, if any.
 pub(super) fn too_much(bytes: &[u8]) -> Option<String> {
-    // What cannot be read is refused by the engine, in its own words.
+    // The engine reports a component that cannot be parsed, with its own message.
     measure(bytes).unwrap_or_default()
 }
 
@@ -48,7 +49,7 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
                 let functions = function.saturating_add(u64::from(count));
                 if functions > FUNCTIONS_MOST {
                     return Ok(Some(format!(
-                        "it has at least {functions} functions, and {FUNCTIONS_MOST} is the most that is compiled"
+                        "it has at least {functions} functions; the limit is {FUNCTIONS_MOST}"
                     )));
                 }
             }
@@ -60,20 +61,20 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
                 if code > CODE_MOST {
                     let most = shown(CODE_MOST);
                     return Ok(Some(format!(
-                        "its functions have more than {most} of code, the most that is compiled"
+                        "its functions have more than {most} of code, the limit for compiling"
                     )));
                 }
                 if size > FUNCTION_MOST {
                     let (size, most) = (shown(size), shown(FUNCTION_MOST));
                     return Ok(Some(format!(
-                        "one of its functions, the {function}. with code, has {size} of it, and {most} is the most that is compiled"
+                        "function number {function} with a body has {size} of code; the limit for compiling is {most}"
                     )));
                 }
                 let tangle = tangle(&body, &arities)?;
                 total = total.saturating_add(tangle);
                 if tangle > TANGLE_MOST || total > TANGLE_TOTAL {
                     return Ok(Some(format!(
-                        "its functions have too many branches with too many variables ({tangle} in the {function}. with code, {total} so far)"
+                        "its functions have too many branches times variables ({tangle} in function number {function} with a body, {total} so far)"
                     )));
                 }
             }
@@ -87,7 +88,7 @@ fn shown(bytes: u64) -> String {
     mimir_core::text::bytes(bytes)
 }
 
-/// The values that a block of this type takes and gives.
+/// Returns the number of values that a block of this type takes and returns.
 fn arity(ty: &CompositeInnerType) -> u64 {
     match ty {
         CompositeInnerType::Func(ty) => (ty.params().len() + ty.results().len()) as u64,
@@ -95,7 +96,7 @@ fn arity(ty: &CompositeInnerType) -> u64 {
     }
 }
 
-/// The variables of a function, times the ways that lead from one part of it to another.
+/// Returns the number of variables of a function times the number of its branch targets.
 fn tangle(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser::Result<u64> {
     let mut variables = 1_u64;
     for local in body.get_locals_reader()? {
@@ -125,7 +126,7 @@ fn tangle(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser::Result<u64> {
 mod tests {
     use super::*;
 
-    /// A function with so many variables and branches.
+    /// Returns a function with so many variables and branches.
     fn tangled(locals: usize, branches: usize) -> Vec<u8> {
         let locals = "i32 ".repeat(locals);
         let branches = "local.get 0 if local.get 1 local.set 0 end ".repeat(branches);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_times_variables_are_bounded() {
+    fn bounds_limit_branches_times_variables() {
         assert_eq!(too_much(&tangled(10, 20_000)), None);
         assert_eq!(too_much(&tangled(1_000, 100)), None);
         let why = too_much(&tangled(1_000, 20_000)).unwrap();
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_branches_and_values_of_blocks_count() {
+    fn bounds_count_branch_tables_and_block_values() {
         let locals = "i32 ".repeat(1_000);
         let targets = "0 ".repeat(3_000);
         let table = format!("(module (func (local {locals}) local.get 0 br_table {targets}))");
@@ -158,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_function_and_many_tangled_ones_are_too_much() {
+    fn bounds_refuse_a_long_function_and_many_tangled_ones() {
         let long = format!("(module (func {}))", "i32.const 0 drop ".repeat(400_000));
         let why = too_much(&wat::parse_str(long).unwrap()).unwrap();
-        assert!(why.contains("most that is compiled"), "{why}");
+        assert!(why.contains("limit for compiling is"), "{why}");
         let one = format!(
             "(func (local {}) {}) ",
             "i32 ".repeat(1_000),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_counted_over_all_modules() {
+    fn bounds_count_functions_over_all_modules() {
         let module = format!("(core module {})", "(func) ".repeat(200_000));
         let one = wat::parse_str(format!("(component {module})")).unwrap();
         assert_eq!(too_much(&one), None);
@@ -186,12 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn code_of_many_functions_is_bounded() {
+    fn bounds_limit_the_code_of_all_functions() {
         let one = format!("(func {}) ", "i32.const 0 drop ".repeat(300_000));
         let module = format!("(core module {one})");
         let few = wat::parse_str(format!("(component {})", module.repeat(2))).unwrap();
         assert_eq!(too_much(&few), None);
-        // The same module many times, put together from bytes: as text it would take a minute to read.
+        // Many copies of one module, assembled from bytes: parsing it as text would take a minute.
         let inner = wat::parse_str(format!("(module {one})")).unwrap();
         let mut component = wat::parse_str("(component)").unwrap();
         for _ in 0..150 {
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_component_is_left_to_the_engine() {
+    fn bounds_leave_invalid_files_to_the_engine() {
         assert_eq!(too_much(b"no component"), None);
     }
 }

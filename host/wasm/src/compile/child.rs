@@ -1,8 +1,8 @@
-//! A compiler in a process of its own, seen from the host: started for one component, stopped when it takes too long or
-//! nobody waits for it any more.
+//! Compiler in a child process, as seen by the host: started for one component, and stopped when it takes too long or
+//! no request waits for it any more.
 //!
-//! The process is this program again, with one argument that makes it a compiler ([`super::serve`]). It gets the
-//! component on stdin and answers with the code on stdout.
+//! The process is this program again, with an argument that makes it a compiler ([`super::serve`]). It receives the
+//! component on stdin and returns the code on stdout.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,16 +16,16 @@ use tokio::process::{Child, Command};
 use super::compiler::{CompileError, CompileJob, Compiler};
 use super::serve::{ARGUMENT, Answer, THREADS_MOST};
 
-/// Variables that the process gets of this one's: what a program needs to be loaded at all.
+/// Environment variables passed on to the process: the ones needed to load a program at all.
 const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SystemRoot"];
 
-/// The largest number of bytes that are read of the process's stderr.
+/// Limit in bytes for the part of the process's stderr that is read.
 const STDERR_MOST: u64 = 16 << 10;
 
-/// Compiles each component in a child process with bounds on time and memory.
+/// Compiles each component in a child process with limits on time and memory.
 ///
-/// The program has to call [`run_if_child`](super::run_if_child) first in its `main`. Memory is bounded on Linux; on
-/// other systems the time is, and what is checked before.
+/// The program has to call [`run_if_child`](super::run_if_child) first in its `main`. Memory is limited on Linux only;
+/// other systems rely on the time limit and on the checks before compilation.
 #[derive(Debug, Clone)]
 pub struct ChildCompiler {
     program: PathBuf,
@@ -35,7 +35,8 @@ pub struct ChildCompiler {
 impl ChildCompiler {
     /// Starts this very program, which has to call [`run_if_child`](super::run_if_child).
     pub fn this_program() -> Self {
-        // The file of a program that was updated while it runs is another program, or gone; this link is neither.
+        // After an update, the path of the running program leads to another program, or nowhere; this link still leads
+        // to itself.
         if cfg!(target_os = "linux") {
             return Self::of("/proc/self/exe");
         }
@@ -51,7 +52,7 @@ impl ChildCompiler {
         }
     }
 
-    /// Sets a variable of the process, such as an option of its allocator.
+    /// Sets an environment variable of the process, such as an option of its allocator.
     #[must_use]
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
@@ -74,7 +75,7 @@ impl ChildCompiler {
                 command.env(name, value);
             }
         }
-        // Memory grows with the threads, and time hardly shrinks after the first few.
+        // Memory use grows with the threads, and the time hardly shrinks after the first few.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         command.env("RAYON_NUM_THREADS", cores.min(THREADS_MOST).to_string());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -87,7 +88,7 @@ impl Compiler for ChildCompiler {
         let mut command = self.command(&job);
         Box::pin(async move {
             let child = command.spawn().map_err(|error| {
-                CompileError::Failed(format!("it cannot be started as a process: {error}"))
+                CompileError::Failed(format!("its process cannot be started: {error}"))
             })?;
             let time = job.limits.time;
             // The process is killed when `talk` is dropped.
@@ -97,7 +98,7 @@ impl Compiler for ChildCompiler {
     }
 }
 
-/// Hands over the component and reads the answer.
+/// Sends the component and reads the reply.
 async fn talk(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileError> {
     let failed = |error: io::Error| CompileError::Failed(error.to_string());
     let no_pipe = || CompileError::Failed("it has no pipes".to_owned());
@@ -106,7 +107,7 @@ async fn talk(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileErro
     let stderr = child.stderr.take().ok_or_else(no_pipe)?;
     let length = (job.bytes.len() as u64).to_le_bytes();
     let hand_over = async {
-        // A process that has ended early says why on stderr.
+        // A process that has ended early reports the reason on stderr.
         let _ = stdin.write_all(&length).await;
         let _ = stdin.write_all(&job.bytes).await;
         let _ = stdin.flush().await;
@@ -116,7 +117,7 @@ async fn talk(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileErro
     let ((), read, messages) = tokio::join!(hand_over, read, beginning(stderr));
     let read = read.map_err(failed);
     let status = child.wait().await.map_err(failed)?;
-    // It stays open until here: the process ends by itself when it is closed, so that none outlives its host.
+    // Stays open until here: the process exits when it is closed, so that none outlives its host.
     drop(stdin);
     read?;
     match Answer::read(answer) {
@@ -127,7 +128,7 @@ async fn talk(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileErro
     }
 }
 
-/// The beginning of a stream; the rest of it is read and dropped.
+/// Returns the beginning of a stream; the rest is read and dropped.
 async fn beginning(mut stream: impl AsyncRead + Unpin) -> String {
     let mut text = Vec::new();
     let _ = (&mut stream).take(STDERR_MOST).read_to_end(&mut text).await;
@@ -135,7 +136,7 @@ async fn beginning(mut stream: impl AsyncRead + Unpin) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The error for a process that ended without an answer. Rust's allocator aborts when it gets no memory.
+/// Returns the error for a process that ended without a reply. Rust's allocator aborts when it gets no memory.
 fn died(status: ExitStatus, messages: &str, job: &CompileJob) -> CompileError {
     let says = |words: &str| messages.contains(words);
     let out_of_memory = says("memory allocation of") || says("Cannot allocate memory");
@@ -147,7 +148,7 @@ fn died(status: ExitStatus, messages: &str, job: &CompileJob) -> CompileError {
     CompileError::Failed(format!("{status}: {line}"))
 }
 
-/// Returns true if the system killed it, as it does on access to memory beyond the limit.
+/// Returns true if the system killed it, as on access to memory beyond the limit.
 #[cfg(unix)]
 fn is_killed(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;

@@ -1,4 +1,4 @@
-//! The port to a compiler, and the compiler in this process.
+//! The compiler interface, and a compiler in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use wasmtime::Engine;
 use super::CompileLimits;
 use crate::engine::{self, Addressing};
 
-/// Turns components into machine code within bounds.
+/// Compiles components to machine code within limits.
 ///
-/// A host calls it for one component at a time, or for two if one of them is part of the program. Dropping the future
-/// cancels the compilation; an implementation that cannot stop it has to bound how many go on.
+/// A host calls it for one component at a time, or for two if one of them is built in. Dropping the future cancels the
+/// compilation; an implementation that cannot stop it has to limit how many continue.
 pub trait Compiler: Send + Sync {
     /// Compiles a component. The result is what [`wasmtime::Engine::precompile_component`] returns.
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>>;
@@ -23,15 +23,15 @@ pub trait Compiler: Send + Sync {
 /// A component to compile.
 #[derive(Debug, Clone)]
 pub struct CompileJob {
-    /// The component, whose size and number of functions were checked already.
+    /// The component; its size and number of functions were already checked.
     pub bytes: Bytes,
-    /// The way in which the code addresses memory.
+    /// The addressing mode of the code.
     pub addressing: Addressing,
-    /// The bounds.
+    /// The limits.
     pub limits: CompileLimits,
 }
 
-/// The reason for which a component was not compiled.
+/// The reason why a component was not compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The component is not valid; the text is the engine's.
@@ -50,12 +50,13 @@ pub enum CompileError {
 
 /// A compiler on threads of this process.
 ///
-/// For embedders and tests. It keeps the time by giving up: the compilation goes on in the background, and at most two
-/// of them at a time do. It does not keep the memory. [`ChildCompiler`](super::ChildCompiler) keeps both.
+/// For embedders and tests. It enforces the time limit by giving up: the compilation continues in the background, for
+/// at most two compilations at a time. It does not enforce the memory limit. [`ChildCompiler`](super::ChildCompiler)
+/// enforces both.
 #[derive(Debug)]
 pub struct InProcess(Arc<Semaphore>);
 
-/// Compilations that this compiler has under way, those included that were given up.
+/// Limit for running compilations of this compiler, including those that were given up.
 const AT_A_TIME: usize = 2;
 
 impl Default for InProcess {
@@ -81,7 +82,7 @@ impl Compiler for InProcess {
                     let _ = done.send(compile(job.addressing, &job.bytes));
                 });
                 started.map_err(|error| failed(error.to_string()))?;
-                // A compiler that panics drops its end.
+                // A compiler that panics drops its sender.
                 ended
                     .await
                     .unwrap_or_else(|_| Err(failed("it ended without a result".to_owned())))
@@ -92,7 +93,7 @@ impl Compiler for InProcess {
     }
 }
 
-/// Compiles on this thread, and on those of the compiler's pool.
+/// Compiles on this thread and on those of the compiler's pool.
 pub(super) fn compile(addressing: Addressing, bytes: &[u8]) -> Result<Vec<u8>, CompileError> {
     let engine: Engine =
         engine::compiling(addressing).map_err(|error| CompileError::Failed(error.to_string()))?;
@@ -125,7 +126,7 @@ mod tests {
         assert!(Engine::detect_precompiled(&code).is_some());
         let error = compiler.compile(job("no component", long)).await;
         assert!(matches!(error, Err(CompileError::Invalid(_))), "{error:?}");
-        // Others have the places, and do not give them back in time.
+        // Other compilations hold all permits and do not release them in time.
         let places = Arc::clone(&compiler.0).acquire_many_owned(AT_A_TIME as u32);
         let _places = places.await.unwrap();
         let short = Duration::from_millis(1);

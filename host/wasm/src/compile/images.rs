@@ -1,26 +1,25 @@
-//! The images of memory that instances start from, made before the first one starts.
-//!
-//! Never here: what is in them.
+//! Memory images from which instances start, prepared before the first start.
 
 use std::io;
 use std::time::Duration;
 
 use wasmtime::component::Component;
 
-/// How often the kernel is asked, and how long it is left alone in between. By itself it waits for about a sixth of a
-/// second; what it waits for takes microseconds, and is rare.
+/// Number of attempts, and the pause between them. The kernel itself waits for about a sixth of a second; the
+/// condition lasts microseconds, and is rare.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The component with its images.
+/// Prepares the memory images of a component.
 ///
-/// wasmtime has the kernel seal each image. Linux refuses that with `EBUSY` as long as somebody else holds one of the
-/// pages, which its own mover of pages may do at any time; a call would fail that does it in passing.
+/// wasmtime has the kernel seal each image. Linux refuses that with `EBUSY` while another user holds one of the pages,
+/// which its own page migration may do at any time; without this step, a call that seals an image in passing would
+/// fail.
 pub(crate) fn imaged(component: Component) -> Component {
     for _ in 0..TRIES {
         match component.initialize_copy_on_write_image() {
             Err(error) if is_busy(&error) => std::thread::sleep(PAUSE),
-            // Anything else is told to who makes an instance.
+            // Any other error is reported when an instance is created.
             _ => break,
         }
     }
@@ -39,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_system_is_told_from_other_faults() {
+    fn images_distinguish_a_busy_system_from_other_faults() {
         let from = |code| wasmtime::Error::from(io::Error::from_raw_os_error(code));
         let busy = if cfg!(windows) { 170 } else { 16 };
         assert!(is_busy(&from(busy)));

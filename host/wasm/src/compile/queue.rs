@@ -1,5 +1,5 @@
-//! The queue of compilations: each component is compiled once, however many calls wait for it, and as long as one of
-//! them does. When the last one is cancelled, so is the compilation.
+//! Queue of compilations: each component is compiled once, however many calls wait for it, and as long as one of them
+//! does. Cancelling the last one cancels the compilation.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,21 +21,21 @@ use crate::error::HostError;
 use crate::host::WasmHost;
 use crate::rest;
 
-/// The origin of a component. One of each is compiled at a time: a custom component that keeps the compiler busy does
-/// not delay the built-in ones.
+/// The origin of a component. One of each kind is compiled at a time: a custom component that keeps the compiler busy
+/// does not delay the built-in ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Part of the program.
+    /// Built into the program.
     BuiltIn,
-    /// From elsewhere.
+    /// Provided by the user.
     Custom,
 }
 
-/// A component that is needed.
+/// A request for a compiled component.
 pub(crate) struct Request {
-    /// Names its code in the cache.
+    /// Identifies its code in the cache.
     pub digest: Hash,
-    /// The name that people know it by.
+    /// The display name.
     pub name: String,
     pub lane: Lane,
     pub limits: CompileLimits,
@@ -52,7 +52,7 @@ pub(crate) struct CompileQueue {
     under_way: Mutex<UnderWay>,
 }
 
-/// By digest; the number tells a job from an earlier one for the same component.
+/// By digest; the number distinguishes a job from an earlier one for the same component.
 #[derive(Default)]
 struct UnderWay {
     jobs: HashMap<Hash, (u64, WeakShared<BoxFuture<'static, Compiled>>)>,
@@ -75,8 +75,8 @@ impl CompileQueue {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place, which is given back when the result is dropped. No request waits for ever: a queue that is
-    /// longer than a compilation may take is an error.
+    /// Waits for a free compiler, which is released when the result is dropped. A wait has an end: exceeding the
+    /// compile time limit is an error.
     async fn place(
         &self,
         request: &Request,
@@ -89,7 +89,7 @@ impl CompileQueue {
             Ok(place) => place.map_err(|error| HostError::Engine(error.to_string())),
             Err(_) => Err(HostError::Component(
                 format!(
-                    "{} is not compiled yet, because others are being compiled; try again later",
+                    "{} is not compiled yet: other components are being compiled; try again later",
                     request.name
                 ),
                 Code::Unavailable,
@@ -99,7 +99,7 @@ impl CompileQueue {
 }
 
 impl WasmHost {
-    /// The component: from the cache, or compiled now from these bytes.
+    /// Returns the component: from the cache, or compiled now from these bytes.
     pub(crate) async fn component(
         self: &Arc<Self>,
         request: Request,
@@ -121,7 +121,7 @@ impl WasmHost {
         .await
     }
 
-    /// Waits with those who wait for this component already, or begins.
+    /// Joins the compilation of this component if there is one, or begins it.
     fn join(
         self: &Arc<Self>,
         digest: Hash,
@@ -190,7 +190,7 @@ impl WasmHost {
     fn not_compiled(&self, request: &Request, error: CompileError) -> HostError {
         let name = &request.name;
         let limit = |reason: String, code: Code| {
-            // The next call would find the same, after as long a wait.
+            // The next call would fail in the same way, after as long a wait.
             let kind = rest::Kind::Compile(request.limits);
             rest::remember(self.cache(), &request.digest, kind, code, &reason);
             let (code, reason) =
@@ -221,7 +221,7 @@ impl WasmHost {
     }
 }
 
-/// Runs work that blocks, away from the threads that calls run on.
+/// Runs blocking work on a thread separate from those of calls.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {
@@ -229,7 +229,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.map_err(|error| HostError::Engine(error.to_string()))?
 }
 
-/// Takes a job out of the list when it has ended or no request waits for it.
+/// Removes a job from the list when it has ended or no request waits for it.
 struct Ended {
     host: Arc<WasmHost>,
     digest: Hash,
@@ -246,7 +246,7 @@ impl Drop for Ended {
     }
 }
 
-/// Reports the beginning of a compilation, and its end however it comes.
+/// Reports the beginning of a compilation, and its end however it ends.
 struct Told<'a> {
     host: &'a WasmHost,
     name: &'a str,

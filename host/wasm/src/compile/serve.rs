@@ -8,16 +8,16 @@ use super::compiler::{self, CompileError};
 use crate::engine::Addressing;
 use crate::plugin::FILE_MAX;
 
-/// The argument that makes a program a compiler. The addressing and the bytes of memory follow.
+/// The argument that turns a program into a compiler. The addressing mode and the bytes of memory follow.
 pub(super) const ARGUMENT: &str = "__compile-component";
 
-/// Threads that the process compiles on.
+/// Number of compiler threads of the process.
 pub(super) const THREADS_MOST: usize = 8;
 
 /// Exit code of a process whose host has gone.
 const ABANDONED: i32 = 3;
 
-/// The first byte of each kind of answer.
+/// The first byte of each kind of reply.
 const CODE: u8 = b'C';
 const INVALID: u8 = b'I';
 const FAILED: u8 = b'F';
@@ -30,7 +30,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Reads an answer; nothing if it is not one.
+    /// Parses a reply, or returns `None` if it is not valid.
     pub(super) fn read(mut bytes: Vec<u8>) -> Option<Self> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match bytes.split_first()? {
@@ -57,8 +57,8 @@ impl Answer {
     }
 }
 
-/// Compiles a component if this process was started for that by a [`ChildCompiler`](super::ChildCompiler), and says with
-/// which code to exit. Call it first in `main`:
+/// Compiles a component if this process was started for that by a [`ChildCompiler`](super::ChildCompiler), and returns
+/// the exit code. Call it first in `main`:
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
@@ -92,9 +92,9 @@ fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, Compi
     let addressing = next().and_then(|word| Addressing::read(&word));
     let memory = next().and_then(|word| word.parse().ok());
     let (Some(addressing), Some(memory)) = (addressing, memory) else {
-        return Err(failed("it was started with other arguments".to_owned()));
+        return Err(failed("it was started with unexpected arguments".to_owned()));
     };
-    bound_memory(memory).map_err(|error| failed(format!("its memory is not bounded: {error}")))?;
+    bound_memory(memory).map_err(|error| failed(format!("cannot limit its memory: {error}")))?;
     let bytes = read_component().map_err(|error| failed(error.to_string()))?;
     std::thread::spawn(end_with_host);
     compiler::compile(addressing, &bytes)
@@ -116,18 +116,18 @@ fn read_component() -> io::Result<Vec<u8>> {
     }
 }
 
-/// Ends the process when its host has ended, which holds the other end of stdin and sends nothing more.
+/// Ends the process when its host has ended: the host holds the other end of stdin and sends nothing more.
 fn end_with_host() {
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     std::process::exit(ABANDONED);
 }
 
-/// Bounds the memory that the process can write to. Address space that is only reserved does not count.
+/// Limits the memory that the process can write to. Address space that is only reserved does not count.
 #[cfg(target_os = "linux")]
 fn bound_memory(bytes: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let none = Some(0);
-    // A compiler that runs out of memory leaves no dump of it.
+    // A compiler that runs out of memory writes no core dump.
     setrlimit(
         Resource::Core,
         Rlimit {
@@ -146,7 +146,7 @@ fn bound_memory(bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Elsewhere no limit of a process counts what is mapped.
+/// Other systems have no process limit that counts mapped memory.
 #[cfg(not(target_os = "linux"))]
 fn bound_memory(_: u64) -> io::Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! What a plugin says of its tools, tool by tool: checked, bounded and made safe to print.
+//! Tool definitions of a plugin, tool by tool: checked, limited and made safe to print.
 
 use std::collections::HashSet;
 
@@ -11,21 +11,21 @@ use crate::bindings::types;
 use crate::convert;
 use crate::error::HostError;
 
-/// More tools than any honest plugin has; a model would be told of them all.
+/// Maximum number of tools of a plugin, more than any honest plugin has; a model would see them all.
 const MOST_TOOLS: usize = 256;
 
-/// Longest texts in a definition, in characters. A model reads every description in every prompt.
+/// Maximum lengths of the texts in a definition, in characters. A model reads every description in every prompt.
 pub(super) const NAME_MAX: usize = 64;
 const DESCRIPTION_MAX: usize = 8_000;
 const TEXT_MAX: usize = 500;
 const SCHEMA_MAX: usize = 200_000;
 const NEEDS_MAX: usize = 100;
 
-/// The tools of a manifest: the good ones, and the ones that are left out and why.
+/// The tools of a manifest: the valid ones, and the skipped ones with the reasons.
 pub(super) type Sorted = (Vec<Definition>, Vec<(String, String)>);
 
-/// Checks the tools of a manifest one by one. A bad tool is left out and the others go on; a manifest
-/// that is bad as a whole is refused as a whole.
+/// Checks the tools of a manifest one by one. An invalid tool is skipped; a manifest that is invalid as a whole is
+/// refused.
 pub(super) fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostError> {
     let whole = |message: String| {
         Err(HostError::Manifest(
@@ -38,7 +38,7 @@ pub(super) fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostE
     }
     if tools.len() > MOST_TOOLS {
         return whole(format!(
-            "describes {} tools; {MOST_TOOLS} are the most, so split it into several plugins",
+            "describes {} tools; the limit is {MOST_TOOLS}, so split it into several plugins",
             tools.len()
         ));
     }
@@ -64,7 +64,7 @@ pub(super) fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostE
 fn definition(tool: types::Definition) -> Result<Definition, String> {
     let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
     let long = |what: &str, length: usize, most: usize| {
-        format!("its {what} has {length} characters; {most} are the most")
+        format!("its {what} has {length} characters; the limit is {most}")
     };
     let length = tool.description.chars().count();
     if length > DESCRIPTION_MAX {
@@ -97,7 +97,7 @@ fn definition(tool: types::Definition) -> Result<Definition, String> {
     })
 }
 
-/// Checks what a tool asks for: a need that could not be granted as written is an error of its author.
+/// Checks a tool's needs: a need that could not be granted as written is an error of its author.
 fn needs(mut needs: Needs) -> Result<Needs, String> {
     let count = needs.files.len()
         + needs.hosts.len()
@@ -106,7 +106,7 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
         + needs.variables.len()
         + needs.tools.len();
     if count > NEEDS_MAX {
-        return Err(format!("it has {count} needs; {NEEDS_MAX} are the most"));
+        return Err(format!("it has {count} needs; the limit is {NEEDS_MAX}"));
     }
     for need in &mut needs.files {
         let trimmed = need.path.trim_end_matches('/');
@@ -132,7 +132,7 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
         {
             let near = did_you_mean(method, METHODS);
             return Err(format!(
-                "it needs the HTTP method `{}`, which is none.{near}",
+                "it needs `{}`, which is not a valid HTTP method.{near}",
                 line(method, NAME_MAX)
             ));
         }
@@ -158,7 +158,7 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
     Ok(needs)
 }
 
-/// A text of the guest as one short line.
+/// Returns a text of the guest as one short line.
 pub(super) fn line(text: &str, most: usize) -> String {
     text::visible(text::prefix(text, most))
 }

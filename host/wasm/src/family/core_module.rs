@@ -1,4 +1,4 @@
-//! Detection of what a core module lacks to be a component, by its imports, exports and custom sections.
+//! Analysis of core modules: what is missing to make one a component, by its imports, exports and custom sections.
 
 use serde::{Deserialize, Serialize};
 use wasmparser::{Parser, Payload};
@@ -9,7 +9,7 @@ const WASI_01: &str = "wasi_snapshot_preview1";
 /// The prefix of the section in which `wasm-tools component embed` and `wit-bindgen` put a world.
 const WORLD: &str = "component-type";
 
-/// The function that a program of WASI 0.1 starts with.
+/// The entry function of a WASI 0.1 program.
 const START: &str = "_start";
 
 /// The properties of a core module.
@@ -24,7 +24,7 @@ pub struct CoreModule {
 }
 
 impl CoreModule {
-    /// Reads what can be read; what is damaged has nothing.
+    /// Reads as much as possible; a damaged part counts as absent.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut module = Self::default();
         for payload in Parser::new(0).parse_all(bytes) {
@@ -47,7 +47,7 @@ impl CoreModule {
         module
     }
 
-    /// The way to make it a component.
+    /// Returns instructions to turn it into a component.
     pub(super) fn remedy(&self) -> String {
         let adapter = |kind: &str| match self.uses_wasi_01 {
             true => format!(" --adapt wasi_snapshot_preview1.{kind}.wasm"),
@@ -69,7 +69,7 @@ impl CoreModule {
                 new("MODULE.wasm", "reactor")
             ),
             (false, false) => format!(
-                "it has no WIT, which says what types its exports have; build it for `wasm32-wasip2` with bindings of one, or write it as `tool.wit`, then `wasm-tools component embed tool.wit MODULE.wasm -o EMBEDDED.wasm` and {}",
+                "it has no WIT, which defines the types of its exports; build it for `wasm32-wasip2` with WIT bindings, or write a `tool.wit`, then run `wasm-tools component embed tool.wit MODULE.wasm -o EMBEDDED.wasm` and {}",
                 new("EMBEDDED.wasm", "reactor")
             ),
         }

@@ -1,4 +1,4 @@
-//! Why a file is no tool, in a code for programs and a sentence for the person who put it there.
+//! Errors for files that are not tools: a code for programs and a sentence for the person who installed them.
 
 use mimir_core::text;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use super::core_module::CoreModule;
 use super::{CONTRACT, FILE_MOST};
 use crate::lift::Skipped;
 
-/// More names than this in one message help nobody.
+/// Maximum number of names in one message.
 const NAMED: usize = 5;
 
-/// The longest name or reason out of a file that a message repeats, in characters.
+/// Maximum length of a name or reason from a file in a message, in characters.
 const SHOWN: usize = 120;
 
-/// A file that can't be used.
+/// A file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum FamilyError {
-    /// More bytes than [`FILE_MOST`].
+    /// The file is larger than [`FILE_MOST`].
     #[error(
         "the file has {} and mimir loads at most {}: build it with optimisation and without debug information (`wasm-tools strip`)",
         text::bytes(*size),
@@ -26,16 +26,16 @@ pub enum FamilyError {
         /// The file's size in bytes.
         size: u64,
     },
-    /// Not WebAssembly at all.
-    #[error("this is no WebAssembly file: it does not begin with `\\0asm`{hint}")]
+    /// The file is not WebAssembly.
+    #[error("this is not a WebAssembly file: it does not begin with `\\0asm`{hint}")]
     NotWasm {
-        /// What it looks like instead, as the rest of the sentence.
+        /// The detected format, as the rest of the sentence.
         hint: String,
     },
     /// A core module.
-    #[error("this is a core module, and mimir runs components: {}", .0.remedy())]
+    #[error("this is a core module, but mimir runs components: {}", .0.remedy())]
     CoreModule(CoreModule),
-    /// A component encoding that is not known.
+    /// An unknown component encoding.
     #[error(
         "this is WebAssembly in an encoding that mimir does not know (version {version}, layer {layer}): build it with current tools"
     )]
@@ -45,41 +45,41 @@ pub enum FamilyError {
         /// The layer field of the header.
         layer: u16,
     },
-    /// Bytes that break the format, or end too early.
-    #[error("the file is damaged or cut short, at byte {offset}: {reason}; copy or build it again")]
+    /// Bytes that violate the format, or end too early.
+    #[error("the file is damaged or truncated at byte {offset}: {reason}; copy or build it again")]
     Corrupt {
-        /// Where in the file.
+        /// The position in the file.
         offset: u64,
-        /// What is wrong there.
+        /// The fault at that position.
         reason: String,
     },
     /// A later minor version of the contract.
     #[error(
-        "it was built for `{found}`, and this mimir offers {CONTRACT}: update mimir, or build the plugin for {}.{}",
+        "it was built for `{found}`, but this version of mimir offers {CONTRACT}: update mimir, or build the plugin for {}.{}",
         CONTRACT.major,
         CONTRACT.minor
     )]
     ContractNewer {
-        /// The interface that it asks for or offers.
+        /// The interface that it imports or exports.
         found: String,
     },
-    /// A version of the contract with another major number, or none.
+    /// A version of the contract with another major number, or an unknown one.
     #[error(
-        "it was built for `{found}`, which this mimir does not know; it offers {CONTRACT}: build the plugin for {}.{}",
+        "it was built for `{found}`, which this version of mimir does not support; it offers {CONTRACT}: build the plugin for {}.{}",
         CONTRACT.major,
         CONTRACT.minor
     )]
     ContractUnknown {
-        /// The interface that it asks for or offers.
+        /// The interface that it imports or exports.
         found: String,
     },
     /// A WASI version that is not 0.2.
-    #[error("it uses `{found}`, and mimir offers WASI 0.2 only: build it for `wasm32-wasip2`")]
+    #[error("it uses `{found}`, but mimir offers WASI 0.2 only: build it for `wasm32-wasip2`")]
     Wasi {
         /// The interface.
         found: String,
     },
-    /// Imports that nothing here provides.
+    /// Imports that this host does not provide.
     #[error(
         "it imports {}, which mimir does not provide: tools get WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets), `wasi:config/store` and `mimir:tool` {CONTRACT}; compose the component with one that provides it (`wac plug`), or build it without",
         list(missing)
@@ -88,19 +88,19 @@ pub enum FamilyError {
         /// The imports, as written.
         missing: Vec<String>,
     },
-    /// A component without an export that can be called.
+    /// A component without a callable export.
     #[error(
         "there is nothing to call: it exports no `mimir:tool/toolset`, no function with plain types and no `wasi:cli/run`{}",
         because(skipped)
     )]
     NothingToCall {
-        /// Functions that were left out, each with the reason.
+        /// Skipped functions, each with the reason.
         skipped: Vec<String>,
     },
 }
 
 impl FamilyError {
-    /// A stable spelling for programs.
+    /// Returns a stable spelling for programs.
     pub const fn code(&self) -> &'static str {
         match self {
             FamilyError::TooLarge { .. } => "FILE_TOO_LARGE",
@@ -139,7 +139,7 @@ impl From<wasmparser::Error> for FamilyError {
     }
 }
 
-/// One line of bounded length out of a file.
+/// Returns a text from a file as one line of limited length.
 pub(super) fn shown(text: &str) -> String {
     let visible = text::visible(text);
     let cut = text::prefix(&visible, SHOWN);

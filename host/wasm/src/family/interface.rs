@@ -1,4 +1,4 @@
-//! Names and versions of interfaces, and which of them this host provides.
+//! Names and versions of interfaces, and the ones that this host provides.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,7 +17,7 @@ const MIMIR_IMPORTS: &[&str] = &[
     "types", "log", "progress", "commands", "tools", "model", "storage",
 ];
 
-/// The interfaces of WASI 0.2 that are linked. What was not granted answers with a refusal.
+/// The linked interfaces of WASI 0.2. Without a grant their functions return a refusal.
 const WASI_IMPORTS: &[(&str, &[&str])] = &[
     (
         "wasi:cli",
@@ -53,8 +53,8 @@ const WASI_IMPORTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The versions of `wasi:config/store` that are linked. None of them is a release, and so each is another interface; all
-/// of them are the same.
+/// The linked versions of `wasi:config/store`. They are pre-releases, so each counts as another interface; all of them
+/// are identical.
 pub(crate) const CONFIG_STORES: [&str; 3] = [
     "wasi:config/store@0.2.0-draft",
     "wasi:config/store@0.2.0-rc.1",
@@ -73,7 +73,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// `1.2.3`; parts that are left out are 0. Nothing for a pre-release, which promises nothing.
+    /// Parses `1.2.3`; omitted parts are 0. Returns `None` for a pre-release, which promises no compatibility.
     fn parse(text: &str) -> Option<Self> {
         let plain = text.split_once('+').map_or(text, |(plain, _)| plain);
         let mut parts = plain.split('.').map(|part| part.parse::<u64>().ok());
@@ -99,13 +99,13 @@ impl fmt::Display for Version {
 pub(crate) struct Interface<'a> {
     /// `namespace:package`.
     pub package: &'a str,
-    /// The interface alone.
+    /// The name of the interface.
     pub name: &'a str,
     version: Option<&'a str>,
 }
 
 impl<'a> Interface<'a> {
-    /// The parts of a qualified name; nothing for a plain one.
+    /// Parses a qualified name; `None` for a plain one.
     pub fn parse(text: &'a str) -> Option<Self> {
         let (path, version) = match text.split_once('@') {
             Some((path, version)) => (path, Some(version)),
@@ -119,19 +119,19 @@ impl<'a> Interface<'a> {
         })
     }
 
-    /// Whether this is `package/name` in any version.
+    /// Returns true if this is `package/name` in any version.
     pub fn is(&self, package: &str, name: &str) -> bool {
         self.package == package && self.name == name
     }
 
-    /// Whether the version is one of WASI 0.2. All of them can be linked to the one that the host has.
+    /// Returns true if the version is one of WASI 0.2. All of them can be linked to the host's version.
     pub fn is_wasi_02(&self) -> bool {
         self.version
             .and_then(Version::parse)
             .is_some_and(|version| (version.major, version.minor) == (0, 2))
     }
 
-    /// Whether it is linked in some version.
+    /// Returns true if it is linked in some version.
     fn is_known_wasi(&self) -> bool {
         WASI_IMPORTS
             .iter()
@@ -149,7 +149,7 @@ impl fmt::Display for Interface<'_> {
     }
 }
 
-/// The version of an interface of the contract, if this host offers it.
+/// Returns the version of an interface of the contract, if this host offers it.
 pub(super) fn check_contract(found: &Interface<'_>) -> Result<Version, FamilyError> {
     let text = || shown(&found.to_string());
     match found.version.and_then(Version::parse) {
@@ -164,7 +164,7 @@ pub(super) fn check_contract(found: &Interface<'_>) -> Result<Version, FamilyErr
     }
 }
 
-/// The imports that can do something, or why they can't be had.
+/// Returns the imports that give a capability, or the error for those that are not provided.
 pub(super) fn check_imports(surface: &Surface) -> Result<Vec<String>, FamilyError> {
     let mut imports = Vec::new();
     let mut missing = Vec::new();
@@ -200,11 +200,11 @@ pub(super) fn check_imports(surface: &Surface) -> Result<Vec<String>, FamilyErro
     }
 }
 
-/// Resources that earlier imports brought.
+/// Resources of earlier imports.
 type Resources = HashSet<ResourceId>;
 
-/// Whether an import only names types: it needs nobody to provide it, and reaches nothing.
-/// Resources of earlier imports may be named again.
+/// Returns true if an import only names types: it needs no implementation and gives no capability. Resources of
+/// earlier imports may be named again.
 fn is_inert(surface: &Surface, ty: ComponentEntityType, known: &Resources) -> bool {
     let names_type = |ty| match ty {
         ComponentEntityType::Type { created, .. } => match created {
@@ -223,7 +223,7 @@ fn is_inert(surface: &Surface, ty: ComponentEntityType, known: &Resources) -> bo
     }
 }
 
-/// Notes the resources that an imported interface names.
+/// Records the resources that an imported interface names.
 fn learn(surface: &Surface, ty: ComponentEntityType, known: &mut Resources) {
     let ComponentEntityType::Instance(id) = ty else {
         return;
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read() {
+    fn version_is_parsed() {
         let v = |major, minor, patch| {
             Some(Version {
                 major,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_apart() {
+    fn interface_name_is_parsed() {
         let found = Interface::parse("wasi:io/streams@0.2.6").unwrap();
         assert!(found.is("wasi:io", "streams") && found.is_wasi_02() && found.is_known_wasi());
         assert!(

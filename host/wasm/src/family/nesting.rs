@@ -1,17 +1,17 @@
-//! A bound on nesting, checked before a reader that recurses sees the bytes.
+//! Limit for nesting, checked before a recursive parser sees the bytes.
 //!
-//! A type section may declare a type inside a type inside a type, three bytes a level, and wasmparser
-//! follows that by recursion: a small file could end the whole process with a stack
-//! overflow, which no one can catch. This walk keeps its own stack.
+//! A type section may declare a type inside a type inside a type, three bytes a level, and wasmparser follows that by
+//! recursion: a small file could end the whole process with a stack overflow, which cannot be caught. This walk has an
+//! explicit stack.
 
 use wasmparser::{BinaryReader, ComponentImport, ComponentType, InstanceTypeDeclaration};
 
 use super::FamilyError;
 
-/// Components in components, and types in types. Tools nest three or four deep.
+/// Limit for components in components, and types in types. Tools nest three or four deep.
 pub(super) const DEEPEST: usize = 64;
 
-/// What a list of declarations holds.
+/// The kind of a list of declarations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum List {
     /// The types of a section.
@@ -66,7 +66,7 @@ pub(super) fn check(section: &[u8], start: usize) -> Result<(), FamilyError> {
     Ok(())
 }
 
-/// Reads a type; one that holds declarations is opened instead.
+/// Reads a type; a type with declarations is opened instead.
 fn enter<'a>(
     section: &'a [u8],
     start: usize,

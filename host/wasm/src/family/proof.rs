@@ -1,4 +1,4 @@
-//! What an import list proves: a component can't do what it doesn't import.
+//! Proofs from an import list: a component cannot do anything that it does not import.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::Interface;
 
-/// Something that a component certainly can't do.
+/// Something that a component certainly cannot do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
-    /// Nothing can leave over the network.
+    /// It cannot send data over the network.
     NoNetwork,
-    /// No program of the host runs.
+    /// It cannot run programs of the host.
     NoCommands,
-    /// No file is seen or changed.
+    /// It cannot see or change files.
     NoFiles,
-    /// No other tool is called.
+    /// It cannot call other tools.
     NoTools,
-    /// No language model is asked.
+    /// It cannot query a language model.
     NoModel,
-    /// A call leaves nothing behind for a later one.
+    /// A call leaves no data for a later one.
     NoMemory,
 }
 
 impl Proof {
-    /// Every proof, in the order in which a person reads them.
+    /// Every proof, in display order.
     pub const ALL: [Proof; 6] = [
         Proof::NoNetwork,
         Proof::NoCommands,
@@ -35,7 +35,7 @@ impl Proof {
         Proof::NoMemory,
     ];
 
-    /// The end of a sentence that begins with the tool's name.
+    /// Returns the end of a sentence that begins with the tool's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Proof::NoNetwork => "cannot reach the network",
@@ -47,8 +47,8 @@ impl Proof {
         }
     }
 
-    /// The imports that would make it possible, directly or by way of something else: a command
-    /// can do whatever a program can, another tool can do whatever that tool may.
+    /// Returns the imports that would make it possible, directly or indirectly: a command can do anything a program
+    /// can, another tool anything it is allowed to.
     const fn broken_by(self) -> &'static [Power] {
         use Power::{Commands, Files, Model, Network, Storage, Tools};
         match self {
@@ -68,7 +68,7 @@ impl fmt::Display for Proof {
     }
 }
 
-/// What an import gives.
+/// The capability that an import gives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Power {
     Network,
@@ -79,7 +79,7 @@ enum Power {
     Storage,
     /// Computing, clocks, random numbers, captured output, an empty environment.
     Nothing,
-    /// A name that this host does not know; it proves nothing.
+    /// A name that this host does not know; it rules out every proof.
     Unknown,
 }
 
@@ -102,11 +102,10 @@ fn power(import: &str) -> Power {
     }
 }
 
-/// What follows from the imports of a component (those of [`Detected`](super::Detected)) alone.
+/// Returns the proofs that follow from the imports of a component (those of [`Detected`](super::Detected)) alone.
 ///
-/// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without
-/// a preopened directory it reaches no file, but then it is the host that stops it: the list
-/// does not prove it, and so this does not claim it.
+/// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without a preopened
+/// directory it reaches no file, but then the host prevents it: the list does not prove it, so it is not claimed here.
 pub fn proofs(imports: &[String]) -> Vec<Proof> {
     let powers: Vec<Power> = imports.iter().map(|import| power(import)).collect();
     Proof::ALL
@@ -119,9 +118,9 @@ pub fn proofs(imports: &[String]) -> Vec<Proof> {
         .collect()
 }
 
-/// Whether the imports allow nothing beyond computing, clocks, random numbers, logging, progress and
-/// captured streams, *provided that no directory is preopened*: `wasi:filesystem` counts as
-/// harmless here, for without a preopen there is no file to open.
+/// Returns true if the imports allow nothing beyond computing, clocks, random numbers, logging, progress and captured
+/// streams, *provided that no directory is preopened*: `wasi:filesystem` counts as harmless here, since without a
+/// preopen there is no file to open.
 pub fn is_pure(imports: &[String]) -> bool {
     imports
         .iter()
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_imported_proves_everything() {
+    fn proofs_without_imports_are_complete() {
         assert_eq!(proofs(&[]), Proof::ALL);
         assert!(is_pure(&[]));
         let quiet = list(&[
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_takes_away_what_it_gives() {
+    fn proofs_are_ruled_out_by_imports() {
         let files = list(&["wasi:filesystem/types@0.2.6"]);
         assert!(is_pure(&files), "no preopen, no file");
         assert!(!proofs(&files).contains(&Proof::NoFiles));
@@ -162,7 +161,7 @@ mod tests {
         assert!(!proofs(&web).contains(&Proof::NoNetwork));
         assert!(proofs(&web).contains(&Proof::NoFiles));
 
-        // A tool that can call others can do what they can.
+        // A tool that can call others can do everything that they can.
         assert_eq!(
             proofs(&list(&["mimir:tool/tools@1.0.0"])),
             [Proof::NoModel; 0]
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_proves_nothing() {
+    fn proofs_are_ruled_out_by_unknown_imports() {
         assert!(proofs(&list(&["else:where/x"])).is_empty());
         assert!(!is_pure(&list(&["log"])));
     }

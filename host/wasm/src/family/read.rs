@@ -7,13 +7,13 @@ use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 use super::core_module::CoreModule;
 use super::{FILE_MOST, FamilyError, nesting};
 
-/// The section that carries doc comments, where someone put them into the binary.
+/// The custom section for doc comments, if the build tool wrote them into the binary.
 const DOCS_SECTION: &str = "package-docs";
 
 /// Documentation above this size is not read, in bytes; the WIT of all of WASI has a tenth of it.
 const DOCS_MOST: usize = 1024 * 1024;
 
-/// What can be known of a component without its code.
+/// The parts of a component that can be read without its code.
 pub(crate) struct Surface {
     types: Types,
     imports: Vec<(String, ComponentEntityType)>,
@@ -94,22 +94,22 @@ impl Surface {
         })
     }
 
-    /// What the ids in the lists mean.
+    /// Returns the types that the ids in the lists refer to.
     pub fn types(&self) -> TypesRef<'_> {
         self.types.as_ref()
     }
 
-    /// Names and types of the imports, in order.
+    /// Iterates over the names and types of the imports, in order.
     pub fn imports(&self) -> impl Iterator<Item = (&str, ComponentEntityType)> {
         self.imports.iter().map(|(name, ty)| (name.as_str(), *ty))
     }
 
-    /// Names and types of the exports, in order.
+    /// Iterates over the names and types of the exports, in order.
     pub fn exports(&self) -> impl Iterator<Item = (&str, ComponentEntityType)> {
         self.exports.iter().map(|(name, ty)| (name.as_str(), *ty))
     }
 
-    /// The contents of the documentation section; empty without one.
+    /// Returns the contents of the documentation section; empty without one.
     pub fn docs(&self) -> &[u8] {
         &self.docs
     }
@@ -125,7 +125,7 @@ fn typed(
         .collect()
 }
 
-/// Refuses a size above [`FILE_MOST`]; good to ask before a file is read.
+/// Refuses a size above [`FILE_MOST`]; call it before reading a file.
 pub fn check_size(size: u64) -> Result<(), FamilyError> {
     match size {
         0..=FILE_MOST => Ok(()),
@@ -133,13 +133,13 @@ pub fn check_size(size: u64) -> Result<(), FamilyError> {
     }
 }
 
-/// What the first eight bytes tell.
+/// Checks the first eight bytes.
 pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
     let magic = b"\0asm";
     let Some((start, rest)) = bytes.split_first_chunk::<4>() else {
         let hint = match bytes {
             [] => "; it is empty",
-            _ if magic.starts_with(bytes) => "; it is cut short",
+            _ if magic.starts_with(bytes) => "; it is truncated",
             _ => "",
         };
         return Err(FamilyError::NotWasm { hint: hint.into() });
@@ -147,7 +147,7 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
     if start != magic {
         let text = bytes.trim_ascii_start();
         let hint = if text.starts_with(b"(component") || text.starts_with(b"(module") {
-            "; it looks like WebAssembly text, of which `wasm-tools parse FILE -o TOOL.wasm` makes a binary"
+            "; it looks like WebAssembly text: `wasm-tools parse FILE -o TOOL.wasm` converts it to binary"
         } else {
             ""
         };

@@ -1,16 +1,16 @@
-//! The families, the refusals, and bytes that mean harm.
+//! The families, the refusals, and hostile bytes.
 
 use super::*;
 use crate::lift::testkit::{build, build_world, echoes};
 
-/// The contract as a plugin author has it.
+/// The contract as distributed to plugin authors.
 const TOOL_WIT: &str = include_str!("../../../../wit/tool.wit");
 
 fn wat(component: &str) -> Vec<u8> {
     wat::parse_str(component).unwrap()
 }
 
-/// A toolset for the contract in `wit`, which uses `log` and nothing else.
+/// A toolset for the contract in `wit`, which uses only `log`.
 fn toolset(wit: &str, assessor: bool) -> Vec<u8> {
     let version = wit.split_once('@').unwrap().1.split_once(';').unwrap().0;
     let params = "i32 ".repeat(16);
@@ -30,7 +30,7 @@ fn toolset(wit: &str, assessor: bool) -> Vec<u8> {
     build_world(wit, Some("assessed-tool"), &core)
 }
 
-/// A component with one function `f` that takes and gives nothing, and `more` after it.
+/// A component with one function `f` without parameters and results, followed by `more`.
 fn plain(more: &str) -> Vec<u8> {
     wat(&format!(
         r#"(component
@@ -56,14 +56,14 @@ fn code(bytes: &[u8]) -> &'static str {
 }
 
 #[test]
-fn the_families_are_told_apart() {
+fn families_are_detected() {
     let found = detect(&toolset(TOOL_WIT, false)).unwrap();
     let family = |assessor| Family::Toolset {
         version: CONTRACT,
         assessor,
     };
     assert_eq!(found.family, family(false));
-    // What is not used is not imported, and interfaces of types only are no imports.
+    // Unused interfaces are not imported, and interfaces with types only do not count as imports.
     assert_eq!(found.imports, ["mimir:tool/log@1.0.0"]);
     assert_eq!(found.exports, ["mimir:tool/toolset@1.0.0"]);
     assert_eq!(
@@ -87,7 +87,7 @@ fn the_families_are_told_apart() {
 }
 
 #[test]
-fn other_contracts_are_refused_with_both_versions() {
+fn contract_mismatch_names_both_versions() {
     for (version, expected) in [
         ("1.1.0", "CONTRACT_NEWER"),
         ("2.0.0", "CONTRACT_UNKNOWN"),
@@ -119,21 +119,21 @@ fn other_contracts_are_refused_with_both_versions() {
             assessor: false
         }
     );
-    // A foreign component may use the contract's imports too, and of the same versions.
+    // A foreign component may use the contract's imports, too, and in the same versions.
     let newer = r#"(component (import "mimir:tool/log@1.2.0" (instance (export "write" (func)))))"#;
     assert_eq!(code(&wat(newer)), "CONTRACT_NEWER");
 }
 
 #[test]
-fn what_is_no_component_is_told_what_it_is() {
+fn files_that_are_not_components_are_identified() {
     for (bytes, expected, hint) in [
         (&b""[..], "NOT_WASM", "it is empty"),
-        (b"\0a", "NOT_WASM", "cut short"),
-        (b"hello world", "NOT_WASM", "no WebAssembly file"),
+        (b"\0a", "NOT_WASM", "truncated"),
+        (b"hello world", "NOT_WASM", "not a WebAssembly file"),
         (
             b"\x7fELF\x02\x01\x01\x00",
             "NOT_WASM",
-            "no WebAssembly file",
+            "not a WebAssembly file",
         ),
         (b"  (component)", "NOT_WASM", "wasm-tools parse"),
         (b"\0asm\x01", "CORRUPT", "within its header"),
@@ -163,7 +163,7 @@ fn what_is_no_component_is_told_what_it_is() {
 }
 
 #[test]
-fn nothing_to_call_says_what_is_there() {
+fn nothing_to_call_lists_skipped_exports() {
     assert_eq!(code(b"\0asm\x0d\0\x01\0"), "NOTHING_TO_CALL");
     let handler = wat(r#"(component
             (type $r (resource (rep i32)))
@@ -224,7 +224,7 @@ fn imports_must_be_provided() {
         import("thing", "(type (sub resource))").unwrap_err().code(),
         "IMPORT_NOT_PROVIDED"
     );
-    // Types alone need nobody.
+    // Types alone need no implementation.
     assert!(
         import(
             "docs:shapes/types@0.1.0",
@@ -237,7 +237,7 @@ fn imports_must_be_provided() {
 }
 
 #[test]
-fn a_resource_that_wasi_brings_may_be_named_again() {
+fn imports_may_name_wasi_resources_again() {
     let bytes = wat(r#"(component
             (import "wasi:io/streams@0.2.6" (instance $s (export "input-stream" (type (sub resource)))))
             (alias export $s "input-stream" (type $t))
@@ -247,9 +247,9 @@ fn a_resource_that_wasi_brings_may_be_named_again() {
     assert_eq!(detect(&bytes).unwrap().imports, ["wasi:io/streams@0.2.6"]);
 }
 
-/// Packages whose interfaces use each other's types in turn are no endless loop.
+/// Packages whose interfaces use each other's types in turn cause no endless loop.
 #[test]
-fn packages_may_depend_on_each_other() {
+fn imports_of_packages_may_depend_on_each_other() {
     let bytes = wat(r#"(component
             (import "a:a/x" (instance $x (type $e (enum "v")) (export "t" (type (eq $e)))))
             (alias export $x "t" (type $t1))
@@ -278,7 +278,7 @@ fn section(id: u8, content: &[u8]) -> Vec<u8> {
 const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
 
 #[test]
-fn deep_nesting_ends_in_an_error() {
+fn nesting_too_deep_is_an_error() {
     const TYPES: u8 = 7;
     const COMPONENT: u8 = 4;
     // Instance and component types, three bytes a level.
@@ -297,7 +297,7 @@ fn deep_nesting_ends_in_an_error() {
                 .contains("nested more than 64 deep")
         );
     }
-    // Lists of lists, each a type of its own.
+    // Lists of lists, each with its own type.
     let mut content = leb(100_000);
     content.extend([0x70, 0x7d]);
     for index in 0..99_999_usize {
@@ -317,7 +317,7 @@ fn deep_nesting_ends_in_an_error() {
 }
 
 #[test]
-fn huge_counts_cost_nothing() {
+fn huge_counts_cause_no_allocation() {
     let most = [0xff, 0xff, 0xff, 0xff, 0x0f];
     for id in 1..=11 {
         for content in [
@@ -335,7 +335,7 @@ fn huge_counts_cost_nothing() {
 }
 
 #[test]
-fn types_that_multiply_end_in_an_error() {
+fn types_that_multiply_are_an_error() {
     let mut component = String::from("(component (type $t0 u64)");
     for level in 1..=64 {
         component.push_str(&format!("(type $t{level} (tuple $t{0} $t{0}))", level - 1));
@@ -345,7 +345,7 @@ fn types_that_multiply_end_in_an_error() {
 }
 
 #[test]
-fn damaged_bytes_are_an_answer_and_never_a_panic() {
+fn damaged_bytes_never_cause_a_panic() {
     let wit = "package t:t@1.0.0;
         interface api {
             record point { x: s32, y: option<f64> }
@@ -359,7 +359,7 @@ fn damaged_bytes_are_an_answer_and_never_a_panic() {
     let whole = build(wit, &core);
     assert!(detect(&whole).is_ok());
     for end in 0..whole.len() {
-        // Cut between two sections, what is left is a component with less in it.
+        // Cut between two sections, the rest is a smaller valid component.
         if let Ok(found) = detect(&whole[..end]) {
             assert!(matches!(found.family, Family::Lifted(_)));
         }
@@ -400,13 +400,13 @@ fn core_module_advice_follows_its_exports() {
         untyped.contains("no WIT") && untyped.contains("wasm-tools component embed"),
         "{untyped}"
     );
-    // A header and no more.
+    // Only a header.
     assert_eq!(code(b"\0asm\x01\0\0\0"), "CORE_MODULE");
     assert_eq!(code(b"\0asm\x01\0\0\0\xff\xff"), "CORE_MODULE");
 }
 
 #[test]
-fn config_store_is_imported_in_each_of_its_drafts() {
+fn config_store_imports_support_each_draft() {
     for name in CONFIG_STORES {
         let bytes = wat(&format!(
             r#"(component
@@ -416,6 +416,6 @@ fn config_store_is_imported_in_each_of_its_drafts() {
         ));
         let imports = detect(&bytes).unwrap().imports;
         assert_eq!(imports, [name]);
-        assert!(is_pure(&imports), "it reads what a person has set");
+        assert!(is_pure(&imports), "it only reads the user's settings");
     }
 }

@@ -1,7 +1,7 @@
 //! Operations that change the directory tree.
 //!
-//! Each asks whether it may change the canonical path that it works on. Moving and linking ask for more: they
-//! could carry what a rule shields to a place where it doesn't, or make a shielded name lead elsewhere.
+//! Each checks that the canonical path may be changed. Moving and linking check more: they could move a protected file
+//! to an unprotected path, or make a protected name lead elsewhere.
 
 use super::emptying;
 use super::moving;
@@ -24,8 +24,8 @@ pub(super) async fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
     })
 }
 
-/// Removes an empty directory; nothing shielded can be in one. Of one that is not empty it says whether it could
-/// be emptied: whoever removes a tree asks that first.
+/// Removes an empty directory, which cannot contain a protected file. For a non-empty one, reports if it could be
+/// emptied: programs that remove a tree try that first.
 pub(super) async fn remove_dir(node: &Node, path: &str, pace: &mut Pace) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
@@ -71,8 +71,8 @@ pub(super) fn set_times_at(
     )?)
 }
 
-/// Moves a file, a link or a directory within one mount. A file takes over the permission bits of the one that
-/// it replaces; a link is judged as if it were made anew.
+/// Moves a file, a link or a directory within one mount. A file takes over the permission bits of the one that it
+/// replaces; a link is checked like a new one.
 pub(super) async fn rename(
     old: &Node,
     old_path: &str,
@@ -111,7 +111,7 @@ pub(super) async fn rename(
     if kind == Kind::Link {
         linked(sys::read_link(&from.at, &from.name)?)?;
     }
-    // Of a directory that moves nothing is lost, and all in it goes along.
+    // A moved directory loses nothing: its contents move along.
     if kind != Kind::Directory {
         shared.record(&from.path).await?;
         shared.record(&to.path).await?;
@@ -131,7 +131,7 @@ pub(super) async fn rename(
     if let (Some(quota), Some(replaced)) = (quota, replaced) {
         quota.removed(&replaced);
     }
-    // Another call may have put something else in its place after it was looked at.
+    // Another call may have put another object at this name since it was checked.
     let arrived = match sys::stat_at(&to.at, &to.name).map(|stat| stat.kind) {
         Ok(Kind::Directory) => match moved() {
             Ok(()) => moving::links_stay_inside(&from, &to, &to, shared.depth, pace).await,
@@ -148,15 +148,15 @@ pub(super) async fn rename(
     arrived
 }
 
-/// What a move puts something else in the place of: two names of one file stay two.
+/// Returns the object that a move replaces: two names of one file stay two.
 fn replaced(from: &Target<'_>, to: &Target<'_>) -> Option<Stat> {
     let old = sys::stat_at(&to.at, &to.name).ok()?;
     let new = sys::stat_at(&from.at, &from.name).ok()?;
     (old.id != new.id).then_some(old)
 }
 
-/// Moves a file or an empty directory into mimir's own state, where it keeps its permissions. Whatever else would
-/// go there is copied, as between two filesystems.
+/// Moves a file or an empty directory into mimir's own state, where it keeps its permissions. Guests copy anything
+/// else to there, as between two file systems.
 fn set_aside(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(), Fault> {
     let elsewhere = || Err(ErrorCode::CrossDevice.into());
     let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
@@ -184,7 +184,7 @@ fn set_aside(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(
         return Err(ErrorCode::Exist.into());
     }
     sys::rename(&from.at, &from.name, &to.at, &to.name)?;
-    // Another call may have put something else in its place after it was looked at.
+    // Another call may have put another object at this name since it was checked.
     if is_whole(&to)? {
         return Ok(());
     }
@@ -192,7 +192,7 @@ fn set_aside(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(
     elsewhere()
 }
 
-/// Gives a regular file another name. A link's second name would lead elsewhere, so links have none.
+/// Adds a second name for a regular file. Not for a link: its second name would lead elsewhere.
 pub(super) async fn hard_link(
     old: &Node,
     old_path: &str,
@@ -209,7 +209,7 @@ pub(super) async fn hard_link(
     if from.dir || to.dir {
         return Err(ErrorCode::NotDirectory.into());
     }
-    // Whoever writes to the one writes to the other.
+    // A write through one name also changes the other.
     old.shared().record(&from.path).await?;
     new.shared().record(&to.path).await?;
     entering(new.shared().quota.as_ref(), || {
@@ -217,8 +217,8 @@ pub(super) async fn hard_link(
     })
 }
 
-/// Makes a link. What it says is judged as if no part of it were a link; whoever follows it later is judged by
-/// where it really leads.
+/// Creates a link. Its text is checked as if no part of its path were a link; a guest that follows it later is checked
+/// against its real target.
 pub(super) async fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     let shared = node.shared();
@@ -234,8 +234,8 @@ pub(super) async fn soft_link(node: &Node, says: &str, path: &str) -> Result<(),
     })
 }
 
-/// Whether a link at `at` may say `says`. It climbs first and then goes down, because `..` after a name leads
-/// wherever that name, if it is a link, has led to.
+/// Checks that a link at `at` may have the text `says`. It must climb first and then descend: `..` after a name leads
+/// out of wherever that name, if it is a link, leads to.
 fn may_say(shared: &Shared, says: &str, at: &Target<'_>) -> Result<(), Fault> {
     let outside = || Fault::refused(says, Cause::Outside);
     let written = Written::parse(says).map_err(|fault| match fault {
@@ -263,8 +263,8 @@ fn may_say(shared: &Shared, says: &str, at: &Target<'_>) -> Result<(), Fault> {
     shared.may_change(&leads.join("/"))
 }
 
-/// Whether the directory that `at` is in still is where its path says: a guest may have moved it while it held
-/// a handle on it, and a climb from there would end elsewhere.
+/// Returns true if the directory of `at` still is at its path: a guest may have moved it while it held a handle to it,
+/// and `..` from there would lead elsewhere.
 fn is_in_place(shared: &Shared, at: &Target<'_>, parent: &[&str]) -> bool {
     let parts = parent.iter().skip(shared.depth);
     let id = |dir: &sys::Dir| sys::stat_dir(dir).map(|stat| stat.id).ok();
@@ -274,7 +274,8 @@ fn is_in_place(shared: &Shared, at: &Target<'_>, parent: &[&str]) -> bool {
     }
 }
 
-/// Whether a link may be put at `to`: not where another program, looking for a shielded path, would follow it.
+/// Checks that a link may be created at `to`: not at a path where another program, looking for a protected path, would
+/// follow it.
 fn may_lead(shared: &Shared, to: &Target<'_>) -> Result<(), Fault> {
     match shared.rules.may_cover_below(&to.path) {
         Some(rule) => Err(Fault::refused(&to.path, Cause::Below(rule.clone()))),
@@ -282,8 +283,8 @@ fn may_lead(shared: &Shared, to: &Target<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Resolves a path whose last component is what is worked on: a link there is not followed. The path as written
-/// is judged first, so that a refusal does not depend on what exists.
+/// Resolves a path whose last component is the object to change: a link there is not followed. The path as written is
+/// checked first, so that a refusal does not depend on existing files.
 fn name_at<'n>(node: &'n Node, path: &str) -> Result<Target<'n>, Fault> {
     let written = Written::parse(path)?;
     judge_written(node, &written)?;
@@ -307,7 +308,7 @@ fn judge_written(node: &Node, written: &Written<'_>) -> Result<(), Fault> {
 }
 
 fn same_mount(old: &Node, new: &Node) -> Result<(), Fault> {
-    // As between two filesystems: whoever moves files copies and deletes then, and each copy is judged.
+    // As between two file systems: programs then copy and delete, and each copy is checked.
     if Arc::ptr_eq(old.shared(), new.shared()) {
         Ok(())
     } else {

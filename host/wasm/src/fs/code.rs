@@ -1,4 +1,4 @@
-//! Between the system's words and WASI's.
+//! Conversion between the system's error codes and types and those of WASI.
 
 use super::sys::{Kind, Stamp, Stat};
 use std::io;
@@ -7,7 +7,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     Datetime, DescriptorStat, DescriptorType, ErrorCode, MetadataHashValue, NewTimestamp,
 };
 
-/// The code of an I/O error. The engine's own table comes last: it lacks these.
+/// Returns the code of an I/O error. The engine's own table comes last: it lacks these.
 pub(super) fn of(error: &io::Error) -> ErrorCode {
     match error.kind() {
         io::ErrorKind::CrossesDevices => ErrorCode::CrossDevice,
@@ -59,7 +59,7 @@ pub(super) fn stat(stat: &Stat) -> DescriptorStat {
     }
 }
 
-/// A number that stands for the object's identity without telling the host's device and inode.
+/// Returns a number that identifies an object without revealing the host's device and inode.
 pub(super) fn hash(stat: &Stat) -> MetadataHashValue {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let half = |salt: u8| {

@@ -1,4 +1,4 @@
-//! Names for what is in files.
+//! Digests and texts of workspace files.
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path};
@@ -11,14 +11,13 @@ use sha2::{Digest, Sha256};
 use super::real::real_path;
 use super::resolve::Written;
 
-/// A file that is longer is not read for its name: a program that takes longer to read than to build.
+/// A longer file is not hashed: reading it would take longer than building it.
 const LONGEST: u64 = 256 << 20;
 
-/// What a file is named that is not there, and what is no file.
+/// The digest of a missing file, and of an object that is not a file.
 const MISSING: &str = "missing";
 
-/// Names what is in the file at a path below `root`, following links: its sha256. Nothing if it cannot be read, or is
-/// outside.
+/// Returns the sha256 of the file at a path below `root`, following links. `None` if it cannot be read, or is outside.
 pub fn content(root: &Path, path: &str) -> Option<String> {
     let climbs = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
     if path.is_empty() || Path::new(path).components().any(climbs) {
@@ -41,11 +40,11 @@ pub fn content(root: &Path, path: &str) -> Option<String> {
     Some(format!("{:x}", hash.finalize()))
 }
 
-/// The longest text that is read: as much as one call can edit.
+/// Maximum length of a text in bytes: as much as one call can edit.
 const TEXT_MAX: u64 = 16 << 20;
 
-/// Reads the text file at a path below `root`, following links inside of it. Nothing if it is not there, no text, too long
-/// or hidden by a rule.
+/// Reads the text file at a path below `root`, following links inside of it. `None` if it is missing, not text, too
+/// long or hidden by a rule.
 pub fn text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
     let real = match real_path(root, path) {
         RealPath::AsWritten => plain(path)?,
@@ -58,7 +57,7 @@ pub fn text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
     files::read_text(&root.join(real), Links::Refused, TEXT_MAX).ok()
 }
 
-/// A path without `.` and `..`; nothing if it leads out.
+/// Normalizes a path, without `.` and `..`; `None` if it leads out.
 fn plain(path: &str) -> Option<String> {
     let written = Written::parse(path).ok()?;
     let mut parts: Vec<&str> = Vec::new();
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_inside_of_the_workspace_and_its_rules() {
+    fn text_is_read_within_the_workspace_and_its_rules() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         std::fs::write(folder.path().join("sub/a.txt"), "plain").unwrap();
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_file_has_one_name() {
+    fn content_digest_depends_on_content_only() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| content(folder.path(), path);
         assert_eq!(at("a").as_deref(), Some(MISSING));

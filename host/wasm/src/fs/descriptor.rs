@@ -1,4 +1,4 @@
-//! The methods of `descriptor`: from handles in the table to the operations of this room.
+//! The methods of `descriptor`: from handles in the table to the operations of this module.
 
 use super::front::{Entry, Place};
 use super::listing::Listing;
@@ -17,8 +17,8 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
 
-/// Hands a handle of ours to the guest. The engine's bindings name their own types, of which only the number
-/// matters: the table holds ours under it.
+/// Hands a host handle to the guest. The engine's bindings declare their own types, of which only the number matters:
+/// the table holds ours under it.
 pub(super) fn publish<Ours, Theirs: 'static>(handle: Resource<Ours>) -> Resource<Theirs> {
     Resource::new_own(handle.rep())
 }
@@ -35,12 +35,12 @@ fn follows(flags: PathFlags) -> bool {
 }
 
 impl FsCtxView<'_> {
-    /// What is behind a handle; a handle that is none of ours is a fault of the engine and traps.
+    /// Returns the entry of a handle; an unknown handle is a fault of the engine and traps.
     fn entry(&self, handle: &Resource<Descriptor>) -> FsResult<Entry> {
         Ok(self.table.get(&ours::<_, Entry>(handle))?.clone())
     }
 
-    /// The node behind a handle. What is of a front has none, and nothing that needs one can be done to it.
+    /// Returns the node of a handle. An overlay entry has none, and does not support operations that need one.
     fn node(&self, handle: &Resource<Descriptor>) -> FsResult<Node> {
         match self.entry(handle)? {
             Entry::Real(node) => Ok(node),
@@ -48,7 +48,7 @@ impl FsCtxView<'_> {
         }
     }
 
-    /// Where `path` leads from a handle.
+    /// Resolves `path` from a handle.
     fn place(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<Place> {
         match self.entry(handle)? {
             Entry::Real(node) => Ok(Place::Mount(node, path)),
@@ -56,7 +56,7 @@ impl FsCtxView<'_> {
         }
     }
 
-    /// Where `path` leads, for what changes something there: in a front nothing can be.
+    /// Resolves `path` for an operation that changes something: an overlay is read-only.
     fn change(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<(Node, String)> {
         let place = match self.entry(handle)? {
             Entry::Real(node) => return Ok((node, path)),
@@ -71,7 +71,7 @@ impl FsCtxView<'_> {
         }
     }
 
-    /// Writes to the disk what the system still holds, on a thread where that may take long.
+    /// Flushes pending writes to the disk, on a separate thread where that may take long.
     async fn flush(&mut self, handle: Resource<Descriptor>, data_only: bool) -> FsResult<()> {
         let node = self.node(&handle)?;
         let work = tokio::task::spawn_blocking(move || match node.object() {
@@ -80,7 +80,7 @@ impl FsCtxView<'_> {
             Object::Dir(dir) => sys::sync_dir(dir),
         });
         let done = match work.await {
-            // Windows flushes only what was opened for writing; nothing is lost where nothing was written.
+            // Windows flushes only files opened for writing; without a write, no data is lost.
             Ok(Err(error))
                 if cfg!(windows) && error.kind() == std::io::ErrorKind::PermissionDenied =>
             {
@@ -177,7 +177,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
     }
 
     async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
-        // Nothing else than these two is ever opened.
+        // Only these two kinds are ever opened.
         Ok(match self.entry(&fd)? {
             Entry::Real(node) => match node.object() {
                 Object::File(_) => DescriptorType::RegularFile,
@@ -343,7 +343,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         let place = match self.entry(&fd)? {
             Entry::Real(node) => Place::Mount(node, path),
             Entry::Front(front) => match front.find(&path) {
-                // Nothing can be made in a front.
+                // An overlay allows no new entries.
                 Err(Fault::Code(ErrorCode::NoEntry)) if how.contains(OpenFlags::CREATE) => {
                     return Err(ErrorCode::ReadOnly.into());
                 }

@@ -1,21 +1,21 @@
-//! What the disk had no room for.
+//! Writes that failed for lack of disk space.
 //!
-//! A stream tells a guest that a write failed, and most guests' libraries make `I/O error` of whatever the reason
-//! was. The host remembers it, so that the person reads it.
+//! A stream only tells a guest that a write failed, and most guests' libraries report that as `I/O error`, whatever
+//! the reason. The host stores the reason for the user.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Why a write found no room.
+/// The reason why a write had no space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
     /// The disk is full.
     Disk,
-    /// What this user may have on it is used up.
+    /// The user's disk quota is used up.
     Quota,
-    /// The file is as large as the system lets one become.
+    /// The file has the maximum size that the system allows.
     File,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Exhausted {
         f.write_str(match self {
             Self::Disk => "the disk is full",
             Self::Quota => "the disk quota is used up",
-            Self::File => "the system allows no larger file",
+            Self::File => "the file has reached the maximum size that the system allows",
         })
     }
 }
@@ -40,19 +40,19 @@ impl Exhausted {
     }
 }
 
-/// How the last write of a store went, as all its streams know.
+/// The result of a store's last write, shared by all its streams.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk(Arc<AtomicU8>);
 
 impl Disk {
-    /// Takes note of a write.
+    /// Records the result of a write.
     pub(super) fn note<T>(&self, wrote: &io::Result<T>) {
         let exhausted = wrote.as_ref().err().and_then(Exhausted::of);
         let number = exhausted.map_or(0, |exhausted| exhausted as u8 + 1);
         self.0.store(number, Ordering::Relaxed);
     }
 
-    /// Why the last write found no room, if that is why it failed.
+    /// Returns the reason if the last write failed for lack of space.
     pub(super) fn exhausted(&self) -> Option<Exhausted> {
         use Exhausted::{Disk, File, Quota};
         let number = self.0.load(Ordering::Relaxed);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_write_counts() {
+    fn disk_reports_the_last_write() {
         let disk = Disk::default();
         assert_eq!(disk.exhausted(), None);
         for (kind, expected) in [
@@ -81,6 +81,6 @@ mod tests {
             assert_eq!(disk.exhausted(), expected);
         }
         disk.note(&Ok(1));
-        assert_eq!(disk.exhausted(), None, "the guest made room");
+        assert_eq!(disk.exhausted(), None, "the guest freed space");
     }
 }

@@ -1,7 +1,7 @@
-//! Whether a directory can be emptied: asked before anything in it goes.
+//! Check that a directory can be emptied, before any entry is removed.
 //!
-//! A guest does not see what is hidden, and nobody sees beforehand what may not be changed. Whoever takes a tree
-//! down one entry after the other would find out half-way, when the first half is gone.
+//! A guest does not see hidden files, and does not know beforehand which ones are read-only. A program that removes a
+//! tree one entry after the other would find out half-way, when the first half is gone.
 
 use super::moving::{open, there};
 use super::node::Shared;
@@ -13,10 +13,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-/// As many entries are looked at: more than a large `node_modules`, and a few seconds of work.
+/// Maximum number of entries to check: more than a large `node_modules`, and a few seconds of work.
 const MAX_ENTRIES: usize = 500_000;
 
-/// Refuses if something below the directory `top` may not be removed, or can't be.
+/// Refuses if an object below the directory `top` may not or cannot be removed.
 pub(super) async fn everything_may_go(
     shared: &Shared,
     top: &Target<'_>,
@@ -72,7 +72,7 @@ fn may_go(shared: &Shared, top: &str, path: &str, kind: Kind) -> Result<(), Faul
     };
     match (verdict.against_writing(), verdict.against_reading()) {
         (None, _) => Ok(()),
-        // The name of what is hidden is not for the guest.
+        // The name of a hidden file is not shown to the guest.
         (_, Some(rule)) => Err(Fault::refused(top, Cause::Below(rule.clone()))),
         (Some(rule), None) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
     }

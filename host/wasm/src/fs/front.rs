@@ -1,9 +1,9 @@
-//! A root that is no directory of the host: files that the host holds in memory and nobody can change, beside mounts.
+//! Overlay root that is not a directory of the host: read-only files in the host's memory, next to mounts.
 //!
 //! Programs of an engine see it: their library and their code are such files, the workspace is one of the mounts. A
-//! file here has no inode, so there is nothing that a link could be made to, and no write that anybody has to refuse.
+//! file here has no inode, so links to it are impossible, and writes need no check.
 //!
-//! Never here: what lies in a mount. That is resolved and judged in there.
+//! Out of scope: paths inside a mount, which are resolved and checked by the mount.
 
 use super::node::Node;
 use super::refusal::Fault;
@@ -16,39 +16,39 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, DirectoryEntry, ErrorCode, OpenFlags,
 };
 
-/// What a handle of a guest stands for.
+/// The object behind a guest's handle.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
-    /// Something of the host's file system.
+    /// An object of the host's file system.
     Real(Node),
-    /// Something of a front.
+    /// An object of an overlay.
     Front(Front),
 }
 
-/// What a front is made of.
+/// The contents of an overlay.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Directories of the host, by their paths.
+    /// Directories of the host, by path.
     pub mounts: Vec<(String, Node)>,
-    /// Files, by their paths.
+    /// Files, by path.
     pub files: Vec<(String, Bytes)>,
 }
 
-/// A file or a directory of a front.
+/// A file or a directory of an overlay.
 #[derive(Debug, Clone)]
 pub(super) struct Front {
     tree: Arc<Tree>,
     /// From the root, which is `""`.
     path: String,
-    /// What a file holds; a directory holds nothing.
+    /// The content of a file; `None` for a directory.
     content: Option<Bytes>,
 }
 
-/// Where a path leads that begins in a front.
+/// The target of a path that begins in an overlay.
 pub(super) enum Place {
-    /// Into a mount: there, by this path.
+    /// Inside a mount, with the path in it.
     Mount(Node, String),
-    /// To something of the front itself.
+    /// An object of the overlay itself.
     Front(Front),
 }
 
@@ -61,7 +61,7 @@ impl Front {
         }
     }
 
-    /// What is at `path` from here. The root is its own parent.
+    /// Returns the object at `path` from here. The root is its own parent.
     pub(super) fn find(&self, path: &str) -> Result<Place, Fault> {
         let written = Written::parse(path)?;
         if self.content.is_some() {
@@ -111,7 +111,7 @@ impl Front {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// It, opened so. Nothing here is ever made or changed.
+    /// Opens it with these flags. An overlay is never changed.
     pub(super) fn opened(self, how: OpenFlags, flags: DescriptorFlags) -> Result<Self, Fault> {
         if how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE) {
             return Err(ErrorCode::Exist.into());
@@ -128,7 +128,7 @@ impl Front {
         Ok(self)
     }
 
-    /// What a file holds.
+    /// Returns the content of a file.
     pub(super) fn content(&self) -> Result<&Bytes, Fault> {
         self.content
             .as_ref()
@@ -162,8 +162,8 @@ impl Front {
         }
     }
 
-    /// The names below `path` and whether they are directories, with doubles: a folder is there once for each file and
-    /// mount in it.
+    /// Returns the names below `path`, with a flag for directories and with duplicates: a folder appears once for each
+    /// file and mount in it.
     fn entries_of<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
         let files = self.tree.files.iter().map(|(name, _)| (name, false));
         let mounts = self.tree.mounts.iter().map(|(name, _)| (name, true));
@@ -179,7 +179,7 @@ impl Front {
         })
     }
 
-    /// What is in a directory.
+    /// Returns the entries of a directory.
     pub(super) fn list(&self) -> Result<Vec<DirectoryEntry>, Fault> {
         if self.content.is_some() {
             return Err(ErrorCode::NotDirectory.into());

@@ -1,8 +1,8 @@
-//! A directory being listed: entry by entry, so that its size costs no memory, and without what is hidden.
+//! Listing of a directory: entry by entry, so that its size costs no memory, and without hidden entries.
 //!
-//! WASI's names are Unicode. One that is not is shown with U+FFFD in the place of what is wrong and as of unknown
-//! type: a guest sees that something is there, and finds nothing by that name. To leave it out would make a
-//! directory seem empty that can't be removed; to fail, as other hosts do, would hide all the rest.
+//! WASI's names are Unicode. Any other name is listed with U+FFFD for each invalid part and with an unknown type: a
+//! guest sees that an entry exists, and finds nothing by that name. Without the entry, a directory would seem empty
+//! but could not be removed; an error, as on other hosts, would hide all the rest.
 
 use super::code;
 use super::node::{Node, Slot, Slots};
@@ -12,20 +12,20 @@ use super::sys::{self, Kind};
 use mimir_core::paths::Scope;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry};
 
-/// A place in a directory.
+/// A position in a directory listing.
 pub(super) enum Listing {
-    /// Of the host.
+    /// Of a host directory.
     Real(Box<Real>),
-    /// Of a front, whose entries are few and all known.
+    /// Of an overlay, whose entries are few and all known.
     Front(std::vec::IntoIter<DirectoryEntry>),
 }
 
-/// A place in a directory of the host.
+/// A position in the listing of a host directory.
 pub(super) struct Real {
     entries: sys::List,
     node: Node,
     scope: Scope,
-    /// A listing has a handle of the host of its own.
+    /// A listing has its own host handle.
     _slot: Slot,
 }
 
@@ -42,12 +42,12 @@ impl Listing {
         })))
     }
 
-    /// These entries, of a front.
+    /// Returns a listing of these overlay entries.
     pub(super) fn of(entries: Vec<DirectoryEntry>) -> Self {
         Self::Front(entries.into_iter())
     }
 
-    /// The next entry that a guest may see.
+    /// Returns the next entry that a guest may see.
     pub(super) async fn next(&mut self, pace: &mut Pace) -> Result<Option<DirectoryEntry>, Fault> {
         match self {
             Self::Real(listing) => listing.next(pace).await,
@@ -80,7 +80,7 @@ impl Real {
                 let type_ = DescriptorType::Unknown;
                 return Ok(Some(DirectoryEntry { type_, name }));
             }
-            // Some filesystems tell the kind only when asked; what is gone by then is left out.
+            // Some file systems report the kind only on request; an entry that is gone by then is skipped.
             if kind == Kind::Other {
                 match sys::stat_at(self.node.dir()?, &name) {
                     Ok(stat) => kind = stat.kind,

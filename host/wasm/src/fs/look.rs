@@ -1,4 +1,4 @@
-//! Operations that find out and open: nothing in the directory tree changes, unless an open creates.
+//! Lookup and open operations: they do not change the directory tree, except that an open may create a file.
 
 use super::code;
 use super::node::{Node, Object, Slots};
@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, ErrorCode, MetadataHashValue, OpenFlags,
 };
 
-/// How often an open looks again when what it looked at was swapped.
+/// Maximum number of attempts of an open whose object was swapped after the check.
 const MAX_TRIES: usize = 8;
 
 /// Opens a file or directory.
@@ -59,7 +59,7 @@ pub(super) async fn open(
         Opened::File(_) if wanted.directory => return Err(ErrorCode::NotDirectory.into()),
         Opened::File(file) => {
             if wanted.private && write {
-                // It may have been there already, open to others; nothing is written before this.
+                // It may have existed already, accessible to others; nothing is written before this.
                 sys::close_to_others(&file);
             }
             Object::File(file)
@@ -68,10 +68,10 @@ pub(super) async fn open(
     Ok(node.opened(object, path, read, write, slot))
 }
 
-/// Records what an open could empty, or a write through the handle could change.
+/// Records an object that an open could truncate, or a write through the handle could change.
 async fn record(node: &Node, follow: bool, path: &str, wanted: Wanted) -> Result<(), Fault> {
     let Ok(target) = resolve(node, path, follow && !wanted.exclusive) else {
-        // It says so itself.
+        // The open itself reports this.
         return Ok(());
     };
     node.shared().may_change(&target.path)?;
@@ -82,7 +82,7 @@ async fn record(node: &Node, follow: bool, path: &str, wanted: Wanted) -> Result
     }
 }
 
-/// Opens what may be made or emptied by that, where that counts.
+/// Opens an object that may be created or truncated by that, and updates the quota if there is one.
 fn counted(
     node: &Node,
     follow: bool,
@@ -144,12 +144,12 @@ fn reach(
     Err(ErrorCode::Loop.into())
 }
 
-/// Whether there is a link where there was none when the path was resolved.
+/// Returns true if the name has become a link since the path was resolved.
 fn became_a_link(target: &super::resolve::Target<'_>) -> bool {
     sys::stat_at(&target.at, &target.name).is_ok_and(|stat| stat.kind == Kind::Link)
 }
 
-/// What is at `path`.
+/// Returns the metadata of the object at `path`.
 pub(super) fn stat_at(node: &Node, follow: bool, path: &str) -> Result<Stat, Fault> {
     let target = resolve(node, path, follow)?;
     let stat = match target.seen {
@@ -162,8 +162,8 @@ pub(super) fn stat_at(node: &Node, follow: bool, path: &str) -> Result<Stat, Fau
     Ok(stat)
 }
 
-/// The number that identifies what is at `path`. Libraries ask for that of every entry that they list, and give
-/// up the whole listing if one has none: so what a listing shows by a name that is not its own has one, too.
+/// Returns the number that identifies the object at `path`. Libraries request it for every listed entry and abort the
+/// whole listing if one has none, so an entry listed with a replaced name has one, too.
 pub(super) fn hash_at(node: &Node, follow: bool, path: &str) -> Result<MetadataHashValue, Fault> {
     match stat_at(node, follow, path) {
         Err(Fault::Code(ErrorCode::NoEntry)) if path.contains(char::REPLACEMENT_CHARACTER) => {
@@ -173,8 +173,8 @@ pub(super) fn hash_at(node: &Node, follow: bool, path: &str) -> Result<MetadataH
     }
 }
 
-/// What the link at `path` says, wherever that is: it is content of the workspace like that of a file, and who
-/// may see the one may see the other. Following it is another matter.
+/// Returns the text of the link at `path`, whatever its target: it is workspace content like that of a file, and
+/// visible under the same rules. Following it is checked separately.
 pub(super) fn read_link(node: &Node, path: &str) -> Result<String, Fault> {
     let target = resolve(node, path, false)?;
     if sys::stat_at(&target.at, &target.name)?.kind != Kind::Link {

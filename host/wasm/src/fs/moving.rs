@@ -1,7 +1,8 @@
-//! What a directory that moves has in it that minds where it is: relative links.
+//! Check of a directory to be moved for relative links that its position affects.
 //!
-//! A link says how far to climb. Nearer to the root of the mount the same climb ends outside of it, and though no
-//! guest gets there, other programs follow. What is inside goes along unseen, so it is looked through first.
+//! A link contains the number of levels to climb. Nearer to the root of the mount the same climb ends outside of it,
+//! and though no guest gets there, other programs follow the link. The contents move along unseen, so they are checked
+//! first.
 
 use super::pace::Pace;
 use super::refusal::{Cause, Fault};
@@ -11,11 +12,11 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// As many entries are looked at: more than a large `node_modules`, and about a second of work.
+/// Maximum number of entries to check: more than a large `node_modules`, and about a second of work.
 const MAX_ENTRIES: usize = 500_000;
 
 /// Refuses to move the directory at `from` to `to` if a link in it would lead out of the mount from there. The
-/// directory is looked through where it is now, at `now`, one of the two.
+/// directory is inspected at its current path `now`, one of the two.
 pub(super) async fn links_stay_inside(
     from: &Target<'_>,
     to: &Target<'_>,
@@ -73,17 +74,17 @@ fn unknown(path: &str) -> Fault {
     Fault::refused(path, Cause::NotLookedThrough)
 }
 
-/// What is gone by the time that it is looked at is nothing.
+/// Treats an object that is gone in the meantime as absent.
 pub(super) fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // It is a directory no more.
+        // It is not a directory any more.
         Err(error) if sys::met_a_link(&error) => Ok(None),
         found => found.map(Some),
     }
 }
 
-/// Opens the directory `below` the one at `top`; no part of the way may be a link.
+/// Opens the directory `below` the one at `top`; no component may be a link.
 pub(super) fn open(top: &Target<'_>, below: &Path) -> io::Result<sys::Dir> {
     let mut at: Option<sys::Dir> = None;
     let mut name = OsStr::new(&top.name);
@@ -94,8 +95,9 @@ pub(super) fn open(top: &Target<'_>, below: &Path) -> io::Result<sys::Dir> {
     sys::open_dir(at.as_ref().unwrap_or(&top.at), name)
 }
 
-/// Whether a link in a directory so deep in the mount leads to a place inside. Of one that climbs after it has
-/// gone down nobody can tell, since what it goes down may be a link. An absolute one leads where it always led.
+/// Returns true if a link in a directory at this depth of the mount certainly leads to a target inside. A link that
+/// climbs after it has descended is uncertain, since the descent may pass through a link. An absolute link leads to
+/// the same target as before.
 fn stays_inside(says: &OsStr, depth: usize) -> bool {
     let says = says.to_string_lossy();
     if Path::new(&*says).has_root() {

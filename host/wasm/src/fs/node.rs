@@ -1,4 +1,4 @@
-//! An open file or directory, and how many of them there may be.
+//! An open file or directory, and the limit for their number.
 
 use super::quota::{End, Held, Quota};
 use super::refusal::{Cause, Fault};
@@ -11,23 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-/// What all nodes of a mount share.
+/// State shared by all nodes of a mount.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub rules: PathRules,
     pub writable: bool,
-    /// How many components the prefix has.
+    /// Number of components of the prefix.
     pub depth: usize,
-    /// The root of the mount, by which is found what a path leads to now.
+    /// The root of the mount, for looking up the current object at a path.
     pub root: sys::Dir,
-    /// How much it may hold, if that is bounded.
+    /// The quota, if there is one.
     pub quota: Option<Quota>,
-    /// Records what changes in it.
+    /// Records changes.
     pub undo: Option<UndoRecorder>,
 }
 
 impl Shared {
-    /// Whether what is at `path` may be seen.
+    /// Checks that the object at `path` may be seen.
     pub(super) fn may_see(&self, path: &str) -> Result<(), Fault> {
         match self.rules.check(path).against_reading() {
             None => Ok(()),
@@ -35,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// Whether a directory at `path` may be made, changed or removed.
+    /// Checks that a directory at `path` may be created, changed or removed.
     pub(super) fn may_change_dir(&self, path: &str) -> Result<(), Fault> {
         self.may_write(path)?;
         match self.rules.check(path).against_writing() {
@@ -44,7 +44,7 @@ impl Shared {
         }
     }
 
-    /// Whether something else than a directory at `path` may be made, changed or removed.
+    /// Checks that an object other than a directory at `path` may be created, changed or removed.
     pub(super) fn may_change(&self, path: &str) -> Result<(), Fault> {
         self.may_write(path)?;
         match self.rules.check_file(path).against_writing() {
@@ -53,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Records what is at `path`, which is going to change, where that is done.
+    /// Records the object at `path` before it changes, if the mount has a recorder.
     pub(super) async fn record(self: &Arc<Self>, path: &str) -> Result<(), Fault> {
         match &self.undo {
             Some(undo) => undo.before(self, path).await,
@@ -70,7 +70,7 @@ impl Shared {
     }
 }
 
-/// An open file or directory; it is closed when the last clone goes, a stream's among them.
+/// An open file or directory; closed when the last clone is dropped, including those of streams.
 #[derive(Debug, Clone)]
 pub(super) struct Node(Arc<Inner>);
 
@@ -81,9 +81,9 @@ struct Inner {
     path: String,
     read: bool,
     write: bool,
-    /// A root has none: it is the host that opened it.
+    /// `None` for a root: the host opened it.
     _slot: Option<Slot>,
-    /// Of a file that is counted.
+    /// For a file that counts against the quota.
     _held: Option<Held>,
 }
 
@@ -106,7 +106,7 @@ impl Node {
         }))
     }
 
-    /// What was opened in the mount of `self`, under its canonical path.
+    /// Returns a node for an object opened in the mount of `self`, with its canonical path.
     pub(super) fn opened(
         &self,
         object: Object,
@@ -151,7 +151,7 @@ impl Node {
         }
     }
 
-    /// The file, if it was opened for reading.
+    /// Returns the file if it was opened for reading.
     pub(super) fn readable(&self) -> Result<&File, Fault> {
         match &self.0.object {
             Object::File(file) if self.0.read => Ok(file),
@@ -160,7 +160,7 @@ impl Node {
         }
     }
 
-    /// The file, if it was opened for writing; whether it may be was judged then.
+    /// Returns the file if it was opened for writing; permission was checked at that time.
     pub(super) fn writable(&self) -> Result<&File, Fault> {
         let file = self.file()?;
         if self.0.write {
@@ -170,7 +170,7 @@ impl Node {
         }
     }
 
-    /// Records what is in the file, which is going to change: its handle may be older than the call.
+    /// Records the content of the file before it changes: its handle may be older than the call.
     pub(super) async fn record(&self) -> Result<(), Fault> {
         self.0.shared.record(&self.0.path).await
     }
@@ -181,7 +181,7 @@ impl Node {
         undo.is_none_or(|undo| undo.has(&self.0.path))
     }
 
-    /// Changes the file, which is recorded and becomes as long as `end` at most, if there is room for that.
+    /// Changes the file, which is recorded and grows up to `end` at most, if the quota allows it.
     pub(super) fn change<T>(
         &self,
         end: End,
@@ -203,13 +203,13 @@ impl Node {
         &self.0.shared
     }
 
-    /// The canonical path from the workspace root.
+    /// Returns the canonical path from the workspace root.
     pub(super) fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// Whether it is in mimir's own state, which holds copies of files that may be private: what is made there
-    /// is for its owner alone.
+    /// Returns true if it is in mimir's own state, which holds copies of possibly private files: objects created there
+    /// are accessible to their owner only.
     pub(super) fn is_private(&self) -> bool {
         let mut parts = self.0.path.split('/');
         let mut after = parts.clone().skip(1);
@@ -219,7 +219,7 @@ impl Node {
         })
     }
 
-    /// Whether it was opened for reading and for writing.
+    /// Returns if it was opened for reading and for writing.
     pub(super) fn mode(&self) -> (bool, bool) {
         (self.0.read, self.0.write)
     }
@@ -232,14 +232,14 @@ impl Node {
     }
 }
 
-/// The handles of the host that a guest may hold.
+/// The host handles that a guest may hold.
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
     taken: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// One of them; it is free again when dropped.
+/// One such handle; released when dropped.
 #[derive(Debug)]
 pub(super) struct Slot(Arc<AtomicUsize>);
 

@@ -1,11 +1,12 @@
-//! Giving way: file work is done on the thread that also runs timers and other calls.
+//! Yielding: file work runs on a thread that also runs timers and other calls.
 
 use std::time::{Duration, Instant};
 
-/// How long a guest may do file work without giving way. Short beside any timeout, long beside an operation.
+/// Time that a guest may do file work without yielding. Short compared with any timeout, long compared with an
+/// operation.
 const SHIFT: Duration = Duration::from_millis(10);
 
-/// When the guest last gave way.
+/// The time when the guest last yielded.
 #[derive(Debug)]
 pub(super) struct Pace(Instant);
 
@@ -14,7 +15,7 @@ impl Pace {
         Self(Instant::now())
     }
 
-    /// Lets others run if it is time.
+    /// Yields to other tasks if due.
     pub(super) async fn give_way(&mut self) {
         if self.0.elapsed() >= SHIFT {
             tokio::task::yield_now().await;

@@ -1,8 +1,8 @@
-//! Paths as guests hand them over, which need not be UTF-8.
+//! Paths as passed by guests, which need not be UTF-8.
 //!
-//! The engine ends a guest that hands over text which is not UTF-8. But programs in C and Python can name such a path, and
-//! other systems answer that it does not exist. So the methods that take paths are linked anew here, and such a path fails
-//! with `illegal-byte-sequence`.
+//! The engine traps a guest that passes text which is not UTF-8. But programs in C and Python can name such a path,
+//! and other systems report that it does not exist. So the methods that take paths are linked again here, and such a
+//! path fails with `illegal-byte-sequence`.
 
 use super::FsView;
 use wasmtime::component::{Linker, Resource, WasmStr};
@@ -13,14 +13,14 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     NewTimestamp, OpenFlags, PathFlags,
 };
 
-/// The interface, as the engine's bindings name it.
+/// The interface, as named in the engine's bindings.
 const TYPES: &str = "wasi:filesystem/types@0.2.12";
 
 /// An argument of a method.
 trait Argument {
     type Value;
 
-    /// The value for the method.
+    /// Returns the value for the method.
     fn value<T: 'static>(self, store: &StoreContextMut<'_, T>) -> Result<Self::Value, ErrorCode>;
 }
 
@@ -35,7 +35,7 @@ impl Argument for WasmStr {
     }
 }
 
-/// Arguments that are what they are.
+/// Implements arguments that need no conversion.
 macro_rules! plain {
     ($($kind:ty),*) => {$(
         impl Argument for $kind {
@@ -56,7 +56,7 @@ plain!(
     NewTimestamp
 );
 
-/// Links methods of `descriptor`, each with its arguments and what it returns.
+/// Links methods of `descriptor`, each with its arguments and its result.
 macro_rules! methods {
     ($types:ident: $($name:literal $method:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*) => {$(
         $types.func_wrap_async(
@@ -80,7 +80,7 @@ macro_rules! methods {
     )*};
 }
 
-/// Links the methods that take paths, in place of those that are there.
+/// Links the methods that take paths, replacing the existing ones.
 pub(super) fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance(TYPES)?;

@@ -1,8 +1,8 @@
-//! The quota of what a guest may add to a folder: bytes, and entries.
+//! Quota for a guest's additions to a folder: bytes, and entries.
 //!
-//! Additions count at the moment at which the guest makes them; removals make room again, but never more than there was
-//! at the beginning. The length of a file counts and not what the disk holds of it, so a file with holes is as large as
-//! it looks. A file that is removed while it is open still takes its room, and gives it back when it is closed.
+//! Additions count when the guest makes them; removals release space again, but never beyond the initial quota. The
+//! length of a file counts, not its size on disk, so a sparse file counts in full. A file that is removed while open
+//! still takes its space, and releases it when it is closed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,10 +13,10 @@ use super::refusal::Fault;
 use super::resolve::Target;
 use super::sys::{self, Kind, Stat};
 
-/// A file, as the system tells it from others.
+/// Identity of a file on the system.
 type Id = (u64, u64);
 
-/// A bound, and what of it is used. Clones share it.
+/// A quota and its current use. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Quota(Arc<Mutex<Used>>);
 
@@ -30,15 +30,15 @@ struct Used {
     was_full: bool,
 }
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug, Default)]
 struct Open {
     handles: usize,
-    /// What it takes although nothing leads to it any more.
+    /// The space that it takes although it was unlinked.
     gone: Option<u64>,
 }
 
-/// A handle on a file of the folder.
+/// A handle to a file of the folder.
 #[derive(Debug)]
 pub(super) struct Held {
     quota: Quota,
@@ -46,7 +46,7 @@ pub(super) struct Held {
 }
 
 impl Quota {
-    /// Room for so many bytes and entries.
+    /// Creates a quota for so many bytes and entries.
     pub fn new(most_bytes: u64, most_entries: u64) -> Self {
         Self(Arc::new(Mutex::new(Used {
             bytes: 0,
@@ -58,7 +58,7 @@ impl Quota {
         })))
     }
 
-    /// Begins to count anew, with these bounds: for the next call of a session.
+    /// Restarts counting with these limits, for the next call of a session.
     pub fn renew(&self, most_bytes: u64, most_entries: u64) {
         let mut used = self.lock();
         (used.bytes, used.entries) = (0, 0);
@@ -66,13 +66,13 @@ impl Quota {
         used.was_full = false;
     }
 
-    /// The bounds: bytes and entries.
+    /// Returns the limits: bytes and entries.
     pub fn bounds(&self) -> (u64, u64) {
         let used = self.lock();
         (used.most_bytes, used.most_entries)
     }
 
-    /// Whether something was ever refused for want of room.
+    /// Returns true if an addition was ever refused for lack of space.
     pub fn was_full(&self) -> bool {
         self.lock().was_full
     }
@@ -81,7 +81,7 @@ impl Quota {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes sure that there may be one entry more.
+    /// Checks that one more entry is allowed.
     pub(super) fn room_for_entry(&self) -> io::Result<()> {
         let mut used = self.lock();
         match used.entries < used.most_entries {
@@ -90,13 +90,12 @@ impl Quota {
         }
     }
 
-    /// There is one more.
+    /// Counts one more entry.
     pub(super) fn entered(&self) {
         self.lock().entries += 1;
     }
 
-    /// Makes room for a file to become as long as `end`; What is not used of it is
-    /// given back by [`Quota::settle`].
+    /// Reserves space for a file to grow up to `end`; [`Quota::settle`] releases the unused part.
     pub(super) fn room_for(&self, file: &File, end: End) -> io::Result<u64> {
         let size = file.metadata()?.len();
         let end = match end {
@@ -111,7 +110,7 @@ impl Quota {
         Ok(size)
     }
 
-    /// Takes note of what a file has become that was `before` bytes long.
+    /// Accounts for the new size of a file that was `before` bytes long.
     pub(super) fn settle(&self, file: &File, before: u64) {
         let (Ok(meta), Ok(stat)) = (file.metadata(), sys::stat_file(file)) else {
             return;
@@ -128,13 +127,13 @@ impl Quota {
         }
     }
 
-    /// What was emptied gives its bytes back.
+    /// Releases the bytes of an emptied file.
     pub(super) fn emptied(&self, was: Stat) {
         let mut used = self.lock();
         used.bytes = used.bytes.saturating_sub(was.size);
     }
 
-    /// What was at a name is there no more.
+    /// Accounts for the removal of the object at a name.
     pub(super) fn removed(&self, stat: &Stat) {
         let mut used = self.lock();
         used.entries = used.entries.saturating_sub(1);
@@ -147,7 +146,7 @@ impl Quota {
         }
     }
 
-    /// A file was opened.
+    /// Registers an open file.
     pub(super) fn opened(&self, id: Id) -> Held {
         self.lock().open.entry(id).or_default().handles += 1;
         Held {
@@ -157,7 +156,7 @@ impl Quota {
     }
 }
 
-/// Where a write ends.
+/// The end of a write.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
     At(u64),
@@ -186,7 +185,7 @@ impl Drop for Held {
     }
 }
 
-/// Does what makes an entry, if there may be one more.
+/// Runs an operation that creates an entry, if one more is allowed.
 pub(super) fn entering(
     quota: Option<&Quota>,
     make: impl FnOnce() -> Result<(), Fault>,
@@ -198,7 +197,7 @@ pub(super) fn entering(
     Ok(())
 }
 
-/// Does what takes away what is at a name.
+/// Runs an operation that removes the object at a name.
 pub(super) fn leaving(
     quota: Option<&Quota>,
     at: &Target<'_>,

@@ -1,5 +1,5 @@
-//! Where a path of the workspace really leads, for rules about paths. The file system itself is guarded by
-//! [`super::resolve`], which judges what it opens; this only tells the rules what a name stands for.
+//! Resolution of workspace paths to their real target, for rules about paths. File access itself is guarded by
+//! [`super::resolve`], which checks each object that it opens; this only tells the rules the target of a name.
 
 use std::io;
 use std::path::Path;
@@ -8,10 +8,10 @@ use mimir_core::backend::RealPath;
 
 use super::resolve::{MAX_LINKS, Written};
 
-/// How many components one look goes through: more than an honest path has, and a millisecond of work.
+/// Maximum number of components in one resolution: more than an honest path has, and a millisecond of work.
 const MAX_STEPS: usize = 1000;
 
-/// The path below `root` to which `path` leads. From the first component on that is not there, it is as written.
+/// Returns the path below `root` to which `path` leads. From the first missing component on, it stays as written.
 pub fn real_path(root: &Path, path: &str) -> RealPath {
     let Ok(written) = Written::parse(path) else {
         return RealPath::AsWritten;
@@ -38,7 +38,7 @@ pub fn real_path(root: &Path, path: &str) -> RealPath {
             match std::fs::symlink_metadata(&place) {
                 Ok(meta) if meta.is_symlink() => {
                     links += 1;
-                    // What goes round for ever, leads out or cannot be read is no path of the workspace.
+                    // A loop, a link that leads out or an unreadable one is not a path of the workspace.
                     let target = (links <= MAX_LINKS).then(|| std::fs::read_link(&place));
                     let Some(Ok(target)) = target else {
                         return RealPath::Outside;
@@ -81,7 +81,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn links_are_followed_as_far_as_there_is_something() {
+    fn real_path_follows_links_up_to_a_missing_component() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("src/deep")).unwrap();

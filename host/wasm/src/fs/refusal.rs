@@ -1,27 +1,27 @@
-//! Why an operation was refused, in words for the person.
+//! Reasons for refused operations, with messages for the user.
 
 use super::code;
 use mimir_core::paths::{Rule, Shield};
 use std::fmt;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-/// A path that a guest was refused, and why.
+/// A path that a guest was refused, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// From the workspace root; as the guest wrote it where it leads outside.
+    /// From the workspace root; as written by the guest if it leads outside.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
 }
 
-/// What stood behind a refusal.
+/// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// A rule shields the path.
+    /// A rule protects the path.
     Rule(Rule),
-    /// A rule shields what is or would be below the path, and the operation would get round it.
+    /// A rule protects an existing or future path below it, and the operation would circumvent the rule.
     Below(Rule),
-    /// The path leads out of the directory that was granted.
+    /// The path leads out of the granted directory.
     Outside,
     /// The link climbs (`..`) after a name, which may be or become a link itself.
     Winding,
@@ -31,15 +31,15 @@ pub enum Cause {
     NotAFile,
     /// A link in a directory that would move leads out of the granted directory from there, or may.
     WouldLeave,
-    /// Whether there are such links in a directory that would move is not known.
+    /// A directory to be moved could not be searched completely for such links.
     NotLookedThrough,
-    /// The system does not let what is in the directory be listed or removed.
+    /// The system does not permit listing or removing the contents of the directory.
     NotEmptied,
-    /// Whether everything in the directory may be removed is not known.
+    /// The directory has too many entries to check that all of them may be removed.
     TooMuchToEmpty,
-    /// The directory was moved or replaced since it was opened, so where the link would lead is not known.
+    /// The directory was moved or replaced since it was opened, so the target of the link is unknown.
     Displaced,
-    /// What is there could not be kept, for this reason, and so nobody could take the change back.
+    /// The original could not be recorded, for this reason, so the change could not be undone.
     Unkept(String),
 }
 
@@ -57,12 +57,12 @@ impl fmt::Display for Refusal {
             Cause::Rule(rule) => write!(f, "`{path}` is hidden by the rule `{rule}`"),
             Cause::Below(rule) => write!(
                 f,
-                "`{path}` holds or would hold what the rule `{rule}` shields"
+                "`{path}` contains or would contain a path protected by the rule `{rule}`"
             ),
             Cause::Outside => write!(f, "`{path}` leads out of the granted directory"),
             Cause::Winding => write!(
                 f,
-                "`{path}` has `..` after a name, so nobody can tell where the link would lead"
+                "`{path}` has `..` after a name, so the target of the link is uncertain; put every `..` first"
             ),
             Cause::ReadOnlyMount => write!(
                 f,
@@ -75,29 +75,29 @@ impl fmt::Display for Refusal {
             ),
             Cause::NotLookedThrough => write!(
                 f,
-                "`{path}` holds too much, or can't be read, to look for links that would lead out of the granted directory after the move; move its parts"
+                "`{path}` has too many entries, or cannot be read, to search for links that would lead out of the granted directory after the move; move its entries separately"
             ),
             Cause::NotEmptied => write!(
                 f,
-                "the permissions of `{path}` are against removing what is in it"
+                "the permissions of `{path}` do not allow removing its entries"
             ),
             Cause::TooMuchToEmpty => write!(
                 f,
-                "`{path}` holds too much to look whether all of it may be removed; remove its parts"
+                "`{path}` has too many entries to check that all of them may be removed; remove them in parts"
             ),
             Cause::Unkept(why) => write!(
                 f,
-                "`{path}` is not changed, since what is there cannot be kept for `mimir undo` ({why}); write to another file, or run it with `backend: process`"
+                "`{path}` was not changed: the original cannot be recorded for `mimir undo` ({why}); write to another file, or run it with `backend: process`"
             ),
             Cause::Displaced => write!(
                 f,
-                "`{path}` is in a directory that was moved since it was opened, so nobody can tell where the link would lead"
+                "`{path}` is in a directory that was moved since it was opened, so the target of the link is uncertain"
             ),
         }
     }
 }
 
-/// How an operation fails.
+/// The failure of an operation.
 #[derive(Debug)]
 pub(super) enum Fault {
     Code(ErrorCode),

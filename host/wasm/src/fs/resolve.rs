@@ -1,9 +1,9 @@
-//! From a guest's path to one name in one directory handle, with the canonical path by which it is judged.
+//! Resolution of a guest's path to one name in one directory handle, with the canonical path that is checked.
 //!
-//! Two ways lead there. A path without `..` is first tried whole, with the kernel promising that no part of it
-//! is a link: then the path as written is the canonical one. Where that fails, or the kernel has no such call,
-//! the path is walked: each component is looked at and opened without following it, and links are read and
-//! walked in their turn. A path never leaves the directory that it starts from.
+//! There are two methods. A path without `..` is first tried as a whole, with the kernel guaranteeing that no part of
+//! it is a link: then the path as written is the canonical one. If that fails, or the kernel has no such call, the
+//! path is walked: each component is inspected and opened without following it, and links are read and walked in turn.
+//! A path never leaves the directory that it starts from.
 
 use super::node::Node;
 use super::refusal::{Cause, Fault};
@@ -15,11 +15,11 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 /// As many links as Linux follows in one path.
 pub(super) const MAX_LINKS: usize = 40;
 
-/// How many components one resolution may go through, `..` and links included: far more than an honest path
-/// has, and a few milliseconds of work at most.
+/// Maximum number of components in one resolution, including `..` and links: far more than an honest path has, and a
+/// few milliseconds of work at most.
 const MAX_STEPS: usize = 10_000;
 
-/// As long as a path may be on Linux.
+/// Maximum length of a path on Linux.
 const MAX_PATH: usize = 4096;
 
 /// A path as written, in components.
@@ -27,9 +27,9 @@ const MAX_PATH: usize = 4096;
 pub(super) struct Written<'p> {
     /// Without empty ones and `.`.
     pub parts: Vec<&'p str>,
-    /// Whether it ends like a directory's: in `/` or `.`.
+    /// True if it ends like a directory's: in `/` or `.`.
     pub dir: bool,
-    /// Whether a component is `..`.
+    /// True if a component is `..`.
     pub climbs: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'p> Written<'p> {
     }
 }
 
-/// A directory handle: the node's own, or one opened on the way.
+/// A directory handle: the node's own, or one opened during resolution.
 pub(super) enum At<'n> {
     Base(&'n sys::Dir),
     Own(sys::Dir),
@@ -76,16 +76,16 @@ impl Deref for At<'_> {
     }
 }
 
-/// Where a path leads.
+/// The target of a path.
 pub(super) struct Target<'n> {
     pub at: At<'n>,
     /// One component, or `.` for the directory itself.
     pub name: String,
     /// Canonical, from the workspace root.
     pub path: String,
-    /// Whether only a directory will do.
+    /// True if only a directory is acceptable.
     pub dir: bool,
-    /// What was there when it was looked at, which is so only where links are followed.
+    /// The metadata seen during resolution; set only if links are followed.
     pub seen: Option<sys::Stat>,
 }
 
@@ -101,8 +101,8 @@ pub(super) fn join<'a>(base: &str, parts: impl IntoIterator<Item = &'a str>) -> 
     path
 }
 
-/// Resolves `path` from `node`. With `follow` (or a `/` at the end) a link at the end is followed too. The
-/// result may be seen; whether it may be changed is for the caller to ask. It need not exist.
+/// Resolves `path` from `node`. With `follow` (or a trailing `/`) a link at the end is followed, too. The result may
+/// be seen; the caller checks for permission to change it. It need not exist.
 pub(super) fn resolve<'n>(node: &'n Node, path: &str, follow: bool) -> Result<Target<'n>, Fault> {
     let written = Written::parse(path)?;
     let base = node.dir()?;
@@ -163,7 +163,7 @@ fn walk<'n>(
         .collect();
     let mut canonical: Vec<String> = Vec::new();
     let mut at = At::Base(base);
-    // After `..` the handle is of a directory too deep; it is opened anew when it is needed.
+    // After `..` the handle points to a directory too deep; it is reopened when needed.
     let mut stale = false;
     let mut dir = written.dir;
     let (mut links, mut steps) = (0, 0);
@@ -240,7 +240,7 @@ fn walk<'n>(
                     at = At::Own(next);
                     canonical.push(name);
                 }
-                // It was swapped since it was looked at. Look again, but not for ever.
+                // It was swapped since it was inspected. Retry, but not for ever.
                 Err(error) if sys::met_a_link(&error) => {
                     links += 1;
                     if links > MAX_LINKS {
@@ -267,7 +267,7 @@ fn walk<'n>(
     })
 }
 
-/// Goes down components that are canonical, so that none may be a link.
+/// Descends through canonical components, so that none may be a link.
 pub(super) fn descend<'n>(
     base: &'n sys::Dir,
     canonical: impl IntoIterator<Item = impl AsRef<OsStr>>,

@@ -1,4 +1,4 @@
-//! Streams over regular files: a place in a file, read or written on the current thread.
+//! Streams over regular files: a position in a file, read or written on the current thread.
 
 use super::disk::Disk;
 use super::node::Node;
@@ -11,14 +11,14 @@ use std::fs::File;
 use std::io;
 use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-/// The most that one read returns. Large enough that the cost of crossing into the host vanishes, small enough
-/// that a thousand concurrent reads are no burden.
+/// Maximum size of one read. Large enough that the cost of crossing into the host vanishes, small enough that a
+/// thousand concurrent reads are no burden.
 pub(super) const MAX_READ: usize = 256 * 1024;
 
-/// The most that one write takes.
+/// Maximum size of one write.
 const MAX_WRITE: usize = 256 * 1024;
 
-/// Reads a file from a place on.
+/// Reads a file from a position on.
 pub(super) struct Reader {
     node: Node,
     offset: u64,
@@ -84,13 +84,13 @@ impl Pollable for Reader {
     }
 }
 
-/// Where a write goes.
+/// The position of a write.
 enum Place {
     At(u64),
     End,
 }
 
-/// Writes a file from a place on, or at its end.
+/// Writes a file from a position on, or at its end.
 pub(super) struct Writer {
     node: Node,
     place: Place,
@@ -101,7 +101,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes at `offset`, or at the end where there is none.
+    /// Creates a writer at `offset`, or at the end if it is `None`.
     pub(super) fn new(node: Node, offset: Option<u64>, disk: Disk) -> Result<Self, Fault> {
         node.writable()?;
         let place = offset.map_or(Place::End, Place::At);
@@ -115,7 +115,7 @@ impl Writer {
         })
     }
 
-    /// Records what is in the file before the first write. A failure is told by the next operation.
+    /// Records the content of the file before the first write. The next operation reports a failure.
     async fn record(&mut self) {
         if !self.closed && self.failed.is_none() && self.node.record().await.is_err() {
             self.failed = Some(io::ErrorKind::PermissionDenied.into());
@@ -152,7 +152,7 @@ impl Writer {
         Ok(())
     }
 
-    /// An earlier failure is told once; after it the stream is closed.
+    /// Returns an earlier failure once; after that the stream is closed.
     fn told(&mut self) -> StreamResult<()> {
         match self.failed.take() {
             Some(error) => {
@@ -191,7 +191,7 @@ impl OutputStream for Writer {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         self.told()?;
-        // Until the file is recorded, which `ready` waits for, nothing is taken.
+        // No write is accepted until the file is recorded, which `ready` waits for.
         if self.node.is_recorded() {
             Ok(MAX_WRITE)
         } else {
@@ -202,7 +202,7 @@ impl OutputStream for Writer {
 
 #[async_trait::async_trait]
 impl Pollable for Writer {
-    /// A regular file is ready once what is in it is recorded.
+    /// A regular file is ready once its content is recorded.
     async fn ready(&mut self) {
         self.pace.give_way().await;
         self.record().await;

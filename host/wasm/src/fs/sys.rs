@@ -1,8 +1,8 @@
-//! The operating system below the guard: every operation takes a directory handle and one name in it, and
+//! Interface to the operating system below the guard: every operation takes a directory handle and one name in it, and
 //! follows no link.
 //!
-//! Unix speaks to the kernel by `rustix`, the rest by `cap-std`. Never here: paths of several components
-//! (but for [`direct`], which the kernel itself keeps from leaving), rules, WASI's error codes.
+//! Unix uses `rustix`, other systems `cap-std`. Out of scope: paths of several components (except for [`direct`],
+//! where the kernel itself prevents leaving the directory), rules, WASI's error codes.
 
 #[cfg(not(unix))]
 mod portable;
@@ -18,11 +18,11 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::time::Duration;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     not(unix),
-    expect(dead_code, reason = "devices are not told apart everywhere")
+    expect(dead_code, reason = "not every platform distinguishes devices")
 )]
 pub(super) enum Kind {
     File,
@@ -30,14 +30,14 @@ pub(super) enum Kind {
     Link,
     Block,
     Character,
-    /// A FIFO, a socket, or what a directory listing does not tell.
+    /// A FIFO, a socket, or an object whose kind a directory listing does not report.
     Other,
 }
 
-/// The name of a directory's entry, or what it is if it is no Unicode, which a guest can't say.
+/// The name of a directory's entry, or its raw form if it is not Unicode, which a guest cannot express.
 pub(super) type Name = Result<String, OsString>;
 
-/// What is known of an object. Times are since 1970 and absent when earlier.
+/// Metadata of an object. Times are since 1970 and absent when earlier.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stat {
     pub kind: Kind,
@@ -46,11 +46,11 @@ pub(super) struct Stat {
     pub accessed: Option<Duration>,
     pub modified: Option<Duration>,
     pub changed: Option<Duration>,
-    /// Device and inode, or what the platform has in their place.
+    /// Device and inode, or the platform's equivalent.
     pub id: (u64, u64),
 }
 
-/// How a file is opened.
+/// Options for opening a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted {
     pub read: bool,
@@ -59,11 +59,11 @@ pub(super) struct Wanted {
     pub exclusive: bool,
     pub truncate: bool,
     pub directory: bool,
-    /// What is created is for its owner alone.
+    /// A created file is accessible to its owner only.
     pub private: bool,
 }
 
-/// What an open found.
+/// The result of an open.
 pub(super) enum Opened {
     File(File),
     Dir(Dir),
@@ -71,7 +71,7 @@ pub(super) enum Opened {
     Neither,
 }
 
-/// A time to set.
+/// A timestamp to set.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stamp {
     Keep,

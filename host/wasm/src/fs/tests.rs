@@ -1,4 +1,4 @@
-//! The view driven as the engine drives it, over a temporary workspace with something to steal in it.
+//! Tests that call the view as the engine does, over a temporary workspace with a file worth stealing.
 
 mod emptying;
 mod limits;
@@ -19,12 +19,12 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     HostDirectoryEntryStream, NewTimestamp, OpenFlags, PathFlags,
 };
 
-/// What no guest may ever see.
+/// Content that no guest may ever see.
 const SECRET: &str = "the secret";
 
 type Done<T> = Result<T, ErrorCode>;
 
-/// A workspace beside a directory that was not granted, and the files of one store.
+/// A workspace next to a directory that was not granted, and the files of one store.
 struct World {
     home: TempDir,
     fs: GuardedFs,
@@ -251,7 +251,7 @@ fn mount(ws: &Path, prefix: &str, access: Access) -> Mount {
     }
 }
 
-/// Every operation on a path, by name, so that a test can ask that all of them fail alike.
+/// Every operation on a path, by name, so that a test can check that all of them fail alike.
 fn everything(world: &mut World, path: &str) -> Vec<(&'static str, Option<ErrorCode>)> {
     let aside = format!("aside-{}", world.fs.refusals().len());
     let looking = looking(world, path);

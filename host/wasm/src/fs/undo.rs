@@ -1,14 +1,14 @@
-//! The undo recorder: copies of what a call changes in the workspace, and the record that `mimir undo` reads, both in
-//! `.mimir/state/backups`. `plugins/files` writes records of the same form and says what they mean.
+//! The undo recorder: copies of files that a call changes in the workspace, and the record that `mimir undo` reads,
+//! both in `.mimir/state/backups`. `plugins/files` writes records of the same form and documents them.
 //!
-//! Code does not announce what it will change. Each file is copied when it is first opened for writing, removed or moved,
-//! and the record is written when the call is over, however it ends. What is too large to copy is not changed.
+//! A guest does not announce its changes. Each file is copied when it is first opened for writing, removed or moved,
+//! and the record is written when the call is over, however it ends. A file that is too large to copy is not changed.
 //!
-//! Copies and comparisons are made on threads for blocking work, not on those that run calls, and both stop when the
-//! call is over. Of a file that is new the record holds its size and time, not a digest, so the cost of a record does
-//! not depend on what the call has written.
+//! Copies and comparisons run on threads for blocking work, not on those that run calls, and both stop when the call
+//! is over. For a new file the record contains its size and time, not a digest, so the cost of a record does not
+//! depend on the amount of data that the call has written.
 //!
-//! Never here: whether something may be changed. That was judged before.
+//! Out of scope: permission to change a file, which was checked before.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mimir_core::clock::Deadline;
+use mimir_core::paths::is_obeyed;
 use serde::Serialize;
 
 use super::node::Shared;
@@ -33,27 +34,27 @@ mod prune;
 
 use copy::{Copy, hash};
 
-/// Most bytes copied for one call, as by the file tools.
+/// Maximum number of bytes copied for one call, the same as for the file tools.
 const BYTES_MAX: u64 = 100 << 20;
 
-/// Most paths recorded for one call, as by the file tools.
+/// Maximum number of paths recorded for one call, the same as for the file tools.
 const PATHS_MAX: usize = 10_000;
 
-/// Records what changes in a mount. Clones share one recording.
+/// Records changes in a mount. Clones share one recording.
 #[derive(Debug, Clone, Default)]
 pub struct UndoRecorder(Arc<Mutex<Option<Recording>>>);
 
-/// The time in which changes are recorded: one call. The record is written by [`UndoScope::finish`], or in the background
-/// when the scope is dropped because the call was cancelled.
+/// The scope in which changes are recorded: one call. The record is written by [`UndoScope::finish`], or in the
+/// background if the scope is dropped because the call was cancelled.
 #[derive(Debug)]
 pub struct UndoScope(UndoRecorder);
 
-/// The call whose changes are recorded, and where.
+/// The call whose changes are recorded, and the destination.
 #[derive(Debug, Clone)]
 pub struct UndoTarget {
     /// The root of the workspace.
     pub workspace: PathBuf,
-    /// The folder of the backups in it. It need not be there yet.
+    /// The folder of the backups in it. It need not exist yet.
     pub folder: PathBuf,
     /// The request id of the call.
     pub id: String,
@@ -70,11 +71,13 @@ struct Recording {
     known: HashSet<String>,
     copies: usize,
     bytes: u64,
-    /// Set when the call is over: what it still copies is not wanted.
+    /// Set when the call is over: further copies are not needed.
     over: Arc<AtomicBool>,
-    /// Set when the call has no time left: nothing is compared any more.
+    /// Set when the call has no time left: comparisons stop.
     stop: Arc<AtomicBool>,
     written: bool,
+    /// The files made or changed that agents or build tools obey by themselves. Set by [`Recording::write`].
+    obeyed: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,13 +101,13 @@ enum State {
     Absent,
     Directory,
     File {
-        /// The digest of the content, where it was read.
+        /// The digest of the content, if it was read.
         #[serde(skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         backup: Option<String>,
         size: u64,
-        /// When the content last changed, in nanoseconds since 1970.
+        /// Modification time of the content, in nanoseconds since 1970.
         modified: i64,
     },
     Link {
@@ -114,7 +117,7 @@ enum State {
 
 /// The state at a path.
 enum Found {
-    /// Something that is recorded without reading it.
+    /// An object that is recorded without reading it.
     State(State),
     /// A file, open for reading.
     File(fs::File, fs::Metadata),
@@ -127,7 +130,7 @@ struct Prune {
 }
 
 impl UndoRecorder {
-    /// Records what changes from now on, for this call.
+    /// Records all changes from now on, for this call.
     pub fn begin(&self, mut target: UndoTarget) -> UndoScope {
         let wanted = target.id.clone();
         let is_taken = |id: &str| {
@@ -150,6 +153,7 @@ impl UndoRecorder {
             over: Arc::default(),
             stop: Arc::default(),
             written: false,
+            obeyed: Vec::new(),
         });
         UndoScope(self.clone())
     }
@@ -162,7 +166,7 @@ impl UndoRecorder {
             .is_some_and(|recording| recording.known.contains(path))
     }
 
-    /// Records what is at a path of a mount, which is going to change.
+    /// Records the object at a path of a mount before it changes.
     pub(super) async fn before(&self, shared: &Arc<Shared>, path: &str) -> Result<(), Fault> {
         let copy = {
             let mut recording = self.lock();
@@ -173,16 +177,16 @@ impl UndoRecorder {
                 return Ok(());
             }
             let found = find(shared, path)?;
-            if recording.changes.len() >= PATHS_MAX {
+            if recording.changes.len() >= PATHS_MAX && !is_obeyed_path(path) {
                 return match found {
-                    // It needs no copy, and goes by hand.
+                    // It needs no copy, and undo removes it.
                     Found::State(State::Absent) => {
                         recording.known.insert(path.to_owned());
                         Ok(())
                     }
                     _ => Err(not_copied(
                         path,
-                        &format!("{PATHS_MAX} files are recorded for one call"),
+                        &format!("the limit is {PATHS_MAX} recorded files for one call"),
                     )),
                 };
             }
@@ -202,7 +206,7 @@ impl UndoRecorder {
                 return Err(too_large(path));
             }
             Err(error) => {
-                let why = format!("its copy in .mimir/state/backups cannot be made: {error}");
+                let why = format!("its copy in .mimir/state/backups cannot be written: {error}");
                 return Err(not_copied(path, &why));
             }
         };
@@ -226,14 +230,18 @@ impl UndoRecorder {
 }
 
 impl UndoScope {
-    /// Writes the record, on a thread for blocking work. What is compared is compared until the deadline, or for `left`
-    /// if that ends sooner; what is left then counts as changed.
-    pub async fn finish(self, deadline: &Deadline, left: Option<Duration>) {
+    /// Writes the record, on a thread for blocking work. Files are compared until the deadline, or for `left` if that
+    /// ends sooner; the remaining ones then count as changed. Returns the files that were made or changed and that agents
+    /// or build tools obey by themselves.
+    pub async fn finish(self, deadline: &Deadline, left: Option<Duration>) -> Vec<String> {
         let Some(mut recording) = self.0.lock().take() else {
-            return;
+            return Vec::new();
         };
         let stop = Arc::clone(&recording.stop);
-        let mut task = tokio::task::spawn_blocking(move || recording.write());
+        let mut task = tokio::task::spawn_blocking(move || {
+            let prune = recording.write();
+            (prune, std::mem::take(&mut recording.obeyed))
+        });
         let in_time = {
             let bounded = async {
                 match left {
@@ -251,9 +259,11 @@ impl UndoScope {
             }
         };
         // Pruning may take long, and the call does not wait for it.
-        if let Ok(Some(prune)) = written {
+        let (prune, obeyed) = written.unwrap_or_default();
+        if let Some(prune) = prune {
             tokio::task::spawn_blocking(move || prune::prune(&prune.folder, prune.added));
         }
+        obeyed
     }
 }
 
@@ -290,7 +300,7 @@ impl Recording {
         self.changes.push((Arc::clone(shared), change));
     }
 
-    /// The copy that is to be made of a file.
+    /// Returns the copy to be made of a file.
     fn copy_of(&mut self, file: fs::File, meta: fs::Metadata, path: &str) -> Result<Copy, Fault> {
         let room = BYTES_MAX - self.bytes;
         if meta.len() > room {
@@ -316,6 +326,11 @@ impl Recording {
         self.over.store(true, Ordering::Relaxed);
         let mut changes = std::mem::take(&mut self.changes);
         changes.retain_mut(|(shared, change)| self.has_changed(shared, change));
+        let made = changes.iter().map(|(_, change)| change);
+        let made =
+            made.filter(|change| matches!(change.after, State::File { .. } | State::Link { .. }));
+        let obeyed = made.filter(|change| is_obeyed_path(&change.path));
+        self.obeyed = obeyed.map(|change| change.path.clone()).collect();
         let copies = self.target.folder.join(&self.target.id);
         if changes.is_empty() {
             if self.copies > 0 {
@@ -338,7 +353,7 @@ impl Recording {
         })
     }
 
-    /// Sets what is at the path of a change now. False if that is what was there before.
+    /// Adds the current state at the path of a change. Returns false if it equals the earlier one.
     fn has_changed(&self, shared: &Shared, change: &mut Change) -> bool {
         match find(shared, &change.path) {
             Ok(Found::State(after)) if after == change.before => false,
@@ -348,7 +363,7 @@ impl Recording {
             }
             Ok(Found::File(mut file, meta)) => {
                 let mut digest = None;
-                // Only of a file that may be the same one the content matters.
+                // The content matters only for a file that may be unchanged.
                 if let State::File { sha256, size, .. } = &change.before
                     && *size == meta.len()
                 {
@@ -366,7 +381,7 @@ impl Recording {
                 };
                 true
             }
-            // `mimir undo` reports then that the file has changed since.
+            // `mimir undo` then reports that the file has changed since.
             Err(_) => true,
         }
     }
@@ -383,6 +398,12 @@ impl Recording {
         }
         written
     }
+}
+
+/// Returns true if agents or build tools obey the file at this path by themselves.
+fn is_obeyed_path(path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    is_obeyed(folder, name)
 }
 
 /// Looks up the state at a path of a mount, without reading content.
@@ -418,7 +439,7 @@ fn find(shared: &Shared, path: &str) -> Result<Found, Fault> {
     }
 }
 
-/// When a file last changed, in nanoseconds since 1970.
+/// Returns the modification time of a file, in nanoseconds since 1970.
 fn modified(meta: &fs::Metadata) -> i64 {
     let since = |time: SystemTime| match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
@@ -431,7 +452,10 @@ fn modified(meta: &fs::Metadata) -> i64 {
 }
 
 fn too_large(path: &str) -> Fault {
-    let why = format!("{} MiB are copied for one call", BYTES_MAX >> 20);
+    let why = format!(
+        "the limit is {} MiB of copies for one call",
+        BYTES_MAX >> 20
+    );
     not_copied(path, &why)
 }
 

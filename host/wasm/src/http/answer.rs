@@ -1,8 +1,9 @@
-//! An answer as the guest reads it: it ends when what the call may reach does not include it any more, and the values of
-//! the secrets that the call may use are masked in it.
+//! The response as the guest reads it: it ends when the call loses access to its source, and the values of the call's
+//! secrets are masked in it.
 //!
-//! A server may send a header back, as a page for debugging does. The tool has a placeholder in place of the value, and
-//! must not learn it that way. A body is masked as it comes in; one that is packed is read whole, unpacked and masked.
+//! A server may echo a header, for example on a debug page. The tool has a placeholder instead of the value, and must
+//! not learn the value that way. A body is masked as it arrives; a compressed one is read completely, decompressed and
+//! masked.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -38,7 +39,7 @@ pub(super) async fn of(
     if let Some(known) = way.effects.answers() {
         mask_headers(known, &mut parts.headers);
         if *method != Method::HEAD {
-            // What is masked is of another length.
+            // Masking changes the length.
             parts.headers.remove(header::CONTENT_LENGTH);
             if is_packed(&parts.headers)
                 && let Some(body) = source.take()
@@ -68,7 +69,7 @@ pub(super) async fn of(
     Ok(Response::from_parts(parts, answer.boxed_unsync()))
 }
 
-/// The whole body of an answer, as it comes in, and its trailers.
+/// Reads the whole body of a response, and its trailers.
 async fn read(
     mut body: mimir_net::Body,
     link: &Link,
@@ -87,7 +88,7 @@ async fn read(
     }
 }
 
-/// Masks a whole answer.
+/// Masks a complete response.
 pub(super) fn mask_fetched(known: &Redactor, fetched: &mut Fetched) {
     mask_headers(known, &mut fetched.headers);
     if let Some(trailers) = &mut fetched.trailers {
@@ -96,7 +97,7 @@ pub(super) fn mask_fetched(known: &Redactor, fetched: &mut Fetched) {
     fetched.body = masked(known, &fetched.body);
 }
 
-/// A text without the values; nothing if none is in it.
+/// Returns the text without the values, or `None` if it contains none.
 fn without(known: &Redactor, text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = text.to_vec();
     known.bytes(&mut bytes);
@@ -131,22 +132,23 @@ fn is_packed(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The body of an answer. It ends when what the call may reach changes to something that would not have let it.
+/// The body of a response. It ends when the call's permissions change so that the request would not be allowed any
+/// more.
 struct Answer {
     body: Option<mimir_net::Body>,
-    /// Frames that come before the next one of the server.
+    /// Frames to return before the next one of the server.
     ready: VecDeque<Frame<Bytes>>,
     mask: Option<(Redactor, KnownStream)>,
     effects: Effects,
     link: Link,
     failure: Failure,
-    /// The longest time that the settings give a request.
+    /// The maximum time that the settings give a request.
     time: Duration,
 }
 
-/// The error of a response that is cut off, also where it was allowed at first.
+/// Returns the error of a response that is cut off, even if it was allowed at first.
 fn cut_off(error: Error) -> Error {
-    let message = "the answer was cut off: what the tool may reach has changed while it came in";
+    let message = "the response was cut off: the network permissions of the tool changed during the transfer";
     match error {
         Error::Blocked(_) => Error::Denied(ToolError::new(Code::PolicyDenied, message)),
         error => error,
@@ -154,7 +156,7 @@ fn cut_off(error: Error) -> Error {
 }
 
 impl Answer {
-    /// Takes what the server has sent, without the secrets in it; nothing is its end.
+    /// Takes a frame of the server, with its secrets masked; `None` is the end.
     fn take(&mut self, frame: Option<Frame<Bytes>>) {
         let Some((known, stream)) = &mut self.mask else {
             self.ready.extend(frame);
@@ -207,7 +209,7 @@ impl HttpBody for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        // What is kept back may be the rest.
+        // The retained bytes may be the rest.
         let ended = self.body.as_ref().is_none_or(HttpBody::is_end_stream);
         ended && self.ready.is_empty() && (self.mask.is_none() || self.body.is_none())
     }

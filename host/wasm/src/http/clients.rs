@@ -1,5 +1,5 @@
-//! The clients of a plugin: one for each of its tools, made at the first request and kept, with its connections, for as
-//! long as what the tool may reach stays the same.
+//! HTTP clients of a plugin: one for each of its tools, created at the first request and reused with its connections
+//! for as long as the tool's network permissions stay the same.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,11 +14,11 @@ use wasmtime_wasi_http::RequestOptions;
 
 use crate::host::WasmHost;
 
-/// The clients, by the name of the tool.
+/// The clients, by tool name.
 #[derive(Default)]
 pub(crate) struct Clients(Mutex<HashMap<Arc<str>, Link>>);
 
-/// A client, and under what it was made.
+/// A client, and the permissions for which it was created.
 #[derive(Clone)]
 pub(super) struct Link {
     pub(super) client: Client,
@@ -27,8 +27,8 @@ pub(super) struct Link {
 }
 
 impl Clients {
-    /// The client of a tool that may reach this. Where it could reach something else before, it gets a new one: what
-    /// is still under way on the old one is judged by the call that it belongs to.
+    /// Returns the client of a tool with these permissions. If they have changed, creates a new one: requests still
+    /// running on the old one are checked by the call that they belong to.
     pub(super) fn link(&self, tool: &Arc<str>, reach: &Arc<Reach>, host: &WasmHost) -> Link {
         let kept = |links: &HashMap<Arc<str>, Link>| {
             let link = links.get(tool)?;
@@ -39,11 +39,11 @@ impl Clients {
         if let Some(link) = kept(&lock()) {
             return link;
         }
-        // Only who needs them hears that they cannot be read.
+        // Only a tool that needs them gets the error for unreadable ones.
         let roots = Roots::below(host.workspace(), &reach.roots).unwrap_or_else(Roots::broken);
         let broken = roots.is_broken();
         let guard = Arc::new(Guard::new(reach.policy.clone()));
-        // Each request says itself who is asked.
+        // Each request brings its own authorizer.
         let authorize = Arc::new(PolicyAlone);
         let client = Client::new(
             Arc::clone(&guard),
@@ -58,11 +58,11 @@ impl Clients {
             reach: Arc::clone(reach),
         };
         let mut links = lock();
-        // Somebody may have been quicker.
+        // Another call may have been quicker.
         if let Some(link) = kept(&links) {
             return link;
         }
-        // The file may be mended before the next request.
+        // The file may be repaired before the next request.
         if !broken {
             links.insert(Arc::clone(tool), link.clone());
         }
@@ -70,7 +70,7 @@ impl Clients {
     }
 }
 
-/// A client for one call to servers of its session: connections to them are of no use to others.
+/// Returns a client for one call to the servers of its session: connections to them are of no use to others.
 pub(super) fn to_session(effects: &Effects, reach: &Arc<Reach>, host: &WasmHost) -> Link {
     let roots = Roots::below(host.workspace(), &reach.roots).unwrap_or_else(Roots::broken);
     let guard = Arc::new(Guard::new(reach.policy.clone()));
@@ -103,7 +103,7 @@ impl Servers for OfSession {
 }
 
 impl Link {
-    /// Puts in force what the call may reach now. What has changed ends what was opened before.
+    /// Puts the call's current permissions in force. A change ends connections opened before.
     pub(super) fn renew(&self, effects: &Effects) {
         let now = effects.reach();
         if !Arc::ptr_eq(&now, &self.reach) && *self.guard.policy() != now.policy {
@@ -112,9 +112,9 @@ impl Link {
     }
 }
 
-/// What holds for a client that several calls share; each call is held to its own limits within these.
+/// The limits of a client shared by several calls; each call has its own limits within these.
 const WIDEST: Limits = Limits {
-    // The same for all: no key is about it.
+    // Identical for all: no setting changes it.
     connect: Duration::from_secs(10),
     header_bytes: 64 << 10,
     first_byte: Duration::MAX,
@@ -122,12 +122,13 @@ const WIDEST: Limits = Limits {
     whole: Duration::MAX,
     body_bytes: u64::MAX,
     upload_bytes: u64::MAX,
-    // For who has them followed, and bodies unpacked; a component does both itself, and each hop is a request of its own.
+    // For requests whose redirects are followed and whose bodies are decompressed here; a component does both itself,
+    // and sends each hop as a separate request.
     redirects: usize::MAX,
     ratio: u64::MAX,
 };
 
-/// The bounds of a request as the settings have them.
+/// Returns the limits of a request from the settings.
 pub(super) fn limits(limits: &mimir_core::Limits) -> Limits {
     Limits {
         first_byte: limits.http_time,
@@ -139,7 +140,7 @@ pub(super) fn limits(limits: &mimir_core::Limits) -> Limits {
     }
 }
 
-/// The same with those that the guest has set itself, where they are tighter.
+/// Returns the limits, tightened by those that the guest has set itself.
 pub(super) fn within(limits: Limits, options: Option<RequestOptions>) -> Limits {
     let options = options.unwrap_or_default();
     let tighter = |own: Option<Duration>, limit: Duration| own.unwrap_or(limit).min(limit);

@@ -1,4 +1,4 @@
-//! Why a request failed, as `wasi:http` says it.
+//! Conversion of request errors into the error codes of `wasi:http`.
 
 use mimir_core::network::UrlError;
 use mimir_net::{Error, Stage};
@@ -9,10 +9,10 @@ use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
 
 use crate::guest::Guest;
 
-/// The instance that has [`error_code`], in wasmtime's version.
+/// The instance with [`error_code`], in wasmtime's version.
 pub(crate) const TYPES: &str = "wasi:http/types@0.2.12";
 
-/// `http-error-code`: the code behind an error of a stream.
+/// `http-error-code`: returns the code for an error of a stream.
 pub(crate) fn error_code(
     store: StoreContextMut<'_, Guest>,
     (error,): (Resource<IoError>,),
@@ -22,7 +22,7 @@ pub(crate) fn error_code(
     Ok((known.or_else(|| error.downcast_ref::<Code>().map(of_body)),))
 }
 
-/// What the body of an answer ends with.
+/// Converts the error that ended the body of a response.
 fn of_body(code: &Code) -> ErrorCode {
     match code {
         Code::HttpRequestDenied => ErrorCode::HttpRequestDenied,
@@ -33,7 +33,7 @@ fn of_body(code: &Code) -> ErrorCode {
     }
 }
 
-/// The code for a cause. Its text is for the person and the model, and comes with the outcome of the call.
+/// Returns the code for an error. Its message is for the user and the model, and is part of the outcome of the call.
 pub(super) fn of(error: &Error) -> Code {
     match error {
         Error::Url(UrlError::Scheme(_)) => Code::HttpProtocolError,
@@ -97,7 +97,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn each_cause_has_a_code_that_says_so() {
+    fn error_code_is_specific_for_each_cause() {
         let refusal = || Refusal {
             rule: String::new(),
             reason: String::new(),

@@ -1,4 +1,4 @@
-//! The headers of one request in which placeholders stand, and what is sent in their place.
+//! Headers of a request with placeholders, and their replacement by secrets.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use mimir_core::pipeline::Effects;
 use mimir_core::{Code, ToolError};
 use mimir_net::Swap;
 
-/// The headers with placeholders in them, and once the request was let, what they become.
+/// The headers with placeholders, and after authorization, the values to send.
 pub(super) struct Secrets {
     held: Vec<(HeaderName, HeaderValue)>,
     revealed: Mutex<Vec<Revealed>>,
@@ -22,7 +22,7 @@ struct Revealed {
 }
 
 impl Secrets {
-    /// The headers in which placeholders of the call stand, if there are some.
+    /// Returns the headers that contain placeholders of the call, if there are any.
     pub(super) fn held(effects: &Effects, headers: &HeaderMap) -> Option<Self> {
         let holds = |value: &HeaderValue| {
             let text = value.to_str().unwrap_or_default();
@@ -39,7 +39,7 @@ impl Secrets {
         })
     }
 
-    /// Has the gate say what they become in a request that it has let.
+    /// Gets the values for an authorized request from the effect gate.
     pub(super) fn reveal(&self, effects: &Effects, target: &Target) -> Result<(), ToolError> {
         let mut all = Vec::new();
         for (name, held) in &self.held {
@@ -49,7 +49,7 @@ impl Secrets {
             };
             let value = HeaderValue::from_str(&secret).map_err(|_| {
                 let message =
-                    format!("the secret for the header `{name}` has bytes that no header can have");
+                    format!("the secret for the header `{name}` has bytes that are not allowed in headers");
                 ToolError::new(Code::InvalidInput, message)
             })?;
             all.push(Revealed {

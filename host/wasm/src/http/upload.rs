@@ -1,4 +1,4 @@
-//! The body of a request, as the guest writes it.
+//! Request body, as the guest writes it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use wasmtime_wasi_http::WasiBody;
 
 use super::clients::Link;
 
-/// Passes a body on, piece by piece, as long as what the call may reach is what it was, and no secret is in it.
+/// Passes on a body, chunk by chunk, as long as the call's permissions are unchanged and it contains no secret.
 pub(super) struct Upload {
     body: WasiBody,
     effects: Effects,
@@ -23,7 +23,7 @@ pub(super) struct Upload {
     secrets: pipeline::Upload,
     /// The method and the URL of the request.
     to: (Method, String),
-    /// A piece that a person is asked about.
+    /// A chunk that needs an approval.
     asked: Option<Asked>,
 }
 
@@ -50,7 +50,7 @@ impl Upload {
         }
     }
 
-    /// Looks at a piece; the rule by which something in it has the form of a secret.
+    /// Scans a chunk; returns the rule if it contains text in the form of a secret.
     fn look(&mut self, frame: &Frame<Bytes>) -> Result<Option<String>, ToolError> {
         if let Some(data) = frame.data_ref() {
             return self.secrets.look(data);
@@ -65,7 +65,7 @@ impl Upload {
         Ok(None)
     }
 
-    /// Has a person asked about a piece that is kept back until then.
+    /// Asks for approval of a chunk, which is retained until then.
     fn ask(&mut self, piece: Frame<Bytes>, rule: String) {
         let (effects, (method, url)) = (self.effects.clone(), self.to.clone());
         let of = rule.clone();
@@ -78,7 +78,7 @@ impl Upload {
     }
 }
 
-/// Asks a person about a body in which something has the form of a secret.
+/// Asks for approval of a body that contains text in the form of a secret.
 pub(super) async fn consent(
     effects: &Effects,
     method: &Method,

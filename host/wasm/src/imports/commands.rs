@@ -1,4 +1,4 @@
-//! `mimir:tool/commands`: programs on the host, each judged in the middle of the call, and run in the command sandbox.
+//! `mimir:tool/commands`: programs on the host, each checked during the call, and run in the command sandbox.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::guest::Guest;
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
 
 impl Guest {
-    /// The way of this call to commands, if it has one.
+    /// Returns the access of this call to commands, if it has one.
     fn effects(&mut self) -> Result<Effects, ToolError> {
         self.commands.clone().ok_or_else(|| {
             ToolError::new(
                 Code::PermissionDenied,
-                "the tool was not granted commands; its manifest must name the need",
+                "the tool was not granted commands; declare the need in its manifest",
             )
         })
     }

@@ -1,4 +1,4 @@
-//! `wasi:config/store`: what a person has set for a component that was not written for mimir.
+//! `wasi:config/store`: the user's settings for a component that was not written for mimir.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower};
@@ -6,7 +6,7 @@ use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 use crate::family::CONFIG_STORES;
 use crate::guest::Guest;
 
-/// The errors of the interface. A value is there or not: none of them happens.
+/// The errors of the interface. A value exists or not, so none of them occurs.
 #[derive(Debug, Clone, ComponentType, Lift, Lower)]
 #[component(variant)]
 enum ConfigError {

@@ -1,4 +1,4 @@
-//! The host's side of the contract's own imports, an interface a file.
+//! Host implementations of the contract's own imports, one interface per file.
 
 mod commands;
 pub(crate) mod config;

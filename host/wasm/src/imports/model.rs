@@ -1,4 +1,4 @@
-//! `mimir:tool/model`: completions from the language model, each judged in the middle of the call.
+//! `mimir:tool/model`: completions from the language model, each checked during the call.
 
 use mimir_core::{Code, ToolError};
 
@@ -16,7 +16,7 @@ impl Host for Guest {
             Some(effects) => effects.complete(&prompt, max_tokens).await,
             None => Err(ToolError::new(
                 Code::PermissionDenied,
-                "the tool was not granted the language model; its manifest must name the need",
+                "the tool was not granted the language model; declare the need in its manifest",
             )),
         };
         Ok(self.hand_on(answer))

@@ -6,7 +6,7 @@ use mimir_core::text;
 use crate::bindings::progress::Host;
 use crate::guest::Guest;
 
-/// The longest message of a report, in characters: one line of a terminal.
+/// Maximum length of a report's message, in characters: one line of a terminal.
 const MESSAGE_MAX: usize = 200;
 
 impl Host for Guest {

@@ -1,4 +1,4 @@
-//! `mimir:tool/storage`: what a plugin keeps between calls, in a folder of its own.
+//! `mimir:tool/storage`: a plugin's storage between calls, in its own folder.
 
 use mimir_core::{Code, ToolError};
 
@@ -11,7 +11,7 @@ impl Guest {
         self.storage.clone().ok_or_else(|| {
             ToolError::new(
                 Code::Unavailable,
-                "nothing is kept while a tool is described or judges a call",
+                "storage is not available while a tool is described or assesses a call",
             )
         })
     }

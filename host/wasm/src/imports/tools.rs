@@ -1,4 +1,4 @@
-//! `mimir:tool/tools`: one tool calls another, through the same gates.
+//! `mimir:tool/tools`: calls of other tools, with the same policy checks.
 
 use crate::bindings::tools::Host;
 use crate::bindings::types::{Error, ErrorCode, Host as Types, Output};
@@ -17,7 +17,7 @@ impl Host for Guest {
             return Ok(Err(Error {
                 code: ErrorCode::PermissionDenied,
                 message: format!(
-                    "the tool was not granted calls of `{}`; its manifest must name it among its needs",
+                    "the tool was not granted calls of `{}`; add it to the needs in its manifest",
                     mimir_core::text::visible(&name)
                 ),
                 details: None,

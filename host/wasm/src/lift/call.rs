@@ -7,44 +7,43 @@ use wasmtime::component::{ComponentExportIndex, Func, Instance, Type, Val};
 use super::value::{self, Argument, Formless, ValueError};
 use super::{LiftedTool, direct};
 
-/// What a function gave.
+/// The result of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiftedOutput {
-    /// It worked: an object that matches the output schema, or nothing for a function without a result.
+    /// Success: an object that matches the output schema, or `None` for a function without a result.
     Ok(Option<Value>),
-    /// It returned the error of its `result`.
+    /// The error of the function's `result`.
     Failure {
-        /// The error: text as it is, anything else as JSON.
+        /// The error: text unchanged, anything else as JSON.
         message: String,
         /// The error as JSON, unless the message is all of it.
         details: Option<Value>,
     },
 }
 
-/// Why there is no output.
+/// The reason why there is no output.
 #[derive(Debug, thiserror::Error)]
 pub enum LiftError {
-    /// The arguments do not fit the function. Nothing ran.
-    #[error("the arguments do not fit: {0}")]
+    /// The arguments do not match the function. Nothing was run.
+    #[error("the arguments do not match: {0}")]
     Arguments(#[from] ValueError),
-    /// The component does not have the function, or not with types that JSON can hold.
+    /// The component does not have the function, or not with types that JSON can represent.
     #[error("the component has no function `{0}` with the types that were described")]
     Missing(String),
-    /// The result is larger than it may be.
+    /// The result exceeds its limit.
     #[error("the result is too large")]
     TooLarge,
-    /// The function trapped, or a limit of the store stopped it; as wasmtime has it.
+    /// The function trapped, or a limit of the store stopped it; wasmtime's error.
     #[error("{0}")]
     Trap(wasmtime::Error),
 }
 
-/// Calls the function of `tool`, which stands at `index` (of
-/// [`ExportPath::resolve`](super::ExportPath::resolve)), with `arguments`, an object with a property per
-/// parameter.
+/// Calls the function of `tool` at `index` (from [`ExportPath::resolve`](super::ExportPath::resolve)) with
+/// `arguments`, an object with a property per parameter.
 ///
-/// How many values a result may have is for the store to say: its hostcall fuel (`Store::set_hostcall_fuel`)
-/// bounds them, and more than that ends in a trap. Values that come to more than `most` bytes of JSON, which
-/// is what the caller gets, are not made into any.
+/// The store limits the number of values in a result by its hostcall fuel (`Store::set_hostcall_fuel`); more than that
+/// ends in a trap. Values that would take more than `most` bytes of JSON, the form in which the caller gets them, are
+/// not converted.
 pub async fn call(
     mut store: impl AsContextMut<Data: Send>,
     instance: &Instance,
@@ -71,7 +70,7 @@ pub async fn call(
         .ok_or_else(missing)
 }
 
-/// The way of any function: every part of an argument or result is a value by itself.
+/// Calls any function: every part of an argument or result is a separate value.
 pub(super) async fn by_values(
     mut store: impl AsContextMut<Data: Send>,
     function: Func,
@@ -93,7 +92,7 @@ pub(super) async fn by_values(
     }
 }
 
-/// The outermost `result` tells success from failure; everything else is success.
+/// Converts the result. The outermost `result` distinguishes success from failure; any other type is success.
 fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
     match (result, ty) {
         (Val::Result(Ok(value)), Type::Result(ty)) => match (value, ty.ok()) {
@@ -112,7 +111,7 @@ fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
                 },
             }),
             _ => Ok(LiftedOutput::Failure {
-                message: "the function failed and does not say why".into(),
+                message: "the function failed without a message".into(),
                 details: None,
             }),
         },

@@ -1,6 +1,6 @@
-//! Programs (`wasi:cli/run`) as tools: an argument vector and text for standard input go in.
+//! Programs (`wasi:cli/run`) as tools: the input is an argument vector and text for standard input.
 //!
-//! Never here: running them.
+//! Out of scope: running them.
 
 use mimir_core::error::{Code, ToolError};
 use mimir_core::schema::Schema;
@@ -8,7 +8,7 @@ use mimir_core::tool::ToolName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The description and the input schema of a program that is known only by its name.
+/// Returns the description and the input schema of a program of which only the name is known.
 pub fn definition(name: &ToolName) -> (String, Schema) {
     let description = format!(
         "Runs the program `{name}` in a sandbox with the given arguments and returns what it prints."
@@ -37,7 +37,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reads what matches the input schema. A NUL can't be part of an argument, which no schema says.
+    /// Parses input that matches the schema. An argument cannot contain a NUL, which the schema does not express.
     pub fn parse(arguments: &Value) -> Result<Self, ToolError> {
         let invalid = |message: String| ToolError::new(Code::InvalidInput, message);
         if !arguments.is_object() {
@@ -52,14 +52,14 @@ impl Arguments {
         }
     }
 
-    /// The argument vector: the program's name, then its arguments.
+    /// Returns the argument vector: the program's name, then its arguments.
     pub fn argv(&self, name: &str) -> Vec<String> {
         std::iter::once(name.to_owned())
             .chain(self.args.iter().cloned())
             .collect()
     }
 
-    /// The bytes of standard input.
+    /// Returns the bytes of standard input.
     pub fn stdin(self) -> Vec<u8> {
         self.stdin.into_bytes()
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn arguments_of_other_types_are_refused() {
         for bad in [
             json!({"args": "x"}),
             json!({"args": [1]}),

@@ -1,9 +1,9 @@
-//! Calls of functions that take or give bytes, without a value for each byte.
+//! Typed calls of functions that take or return bytes, without a value for each byte.
 //!
-//! wasmtime holds what it knows only at run time as one [`Val`] for each element: 40 bytes for a byte. It takes and
-//! gives whole vectors where the types are known when mimir is compiled, so the shapes that functions over bytes
-//! usually have are written down here. Any other function, and bytes further inside a type, go the long way: the
-//! result is the same.
+//! wasmtime represents values of types known only at run time as one [`Val`] per element: 40 bytes for a byte. It
+//! passes whole vectors if the types are known when mimir is compiled, so the usual signatures of functions over bytes
+//! are listed here. Any other function, or one with bytes deeper inside a type, is called by values, with the same
+//! result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,10 +17,10 @@ use super::value::Argument;
 
 type Bytes = Vec<u8>;
 
-/// What came of a call, or nothing if the function is not what it seemed.
+/// The result of a call, or `None` if the function does not have the expected type.
 type Called = Result<Option<LiftedOutput>, LiftError>;
 
-/// The shape of a function: a letter for each parameter, then the result.
+/// Returns the shape of a function: a letter for each parameter, then the result.
 pub(super) fn shape<'t>(
     params: impl Iterator<Item = &'t Type>,
     result: Option<&Type>,
@@ -53,7 +53,7 @@ fn letter(ty: &Type) -> Option<char> {
     }
 }
 
-/// Calls a function of one of the shapes that are known. Gives the arguments back if it is of none.
+/// Calls a function of one of the listed shapes. Returns the arguments for any other shape.
 pub(super) fn call<'a, T: Send + 'static>(
     store: StoreContextMut<'a, T>,
     function: Func,
@@ -124,7 +124,7 @@ where
     Ok(Some(result.output()))
 }
 
-/// An argument as the typed call has it.
+/// An argument in the form of the typed call.
 trait One: Sized {
     fn of(argument: Argument) -> Option<Self>;
 }
@@ -174,7 +174,7 @@ impl<A: One, B: One> Given for (A, B) {
 
 /// A result that has a form in JSON.
 trait Raise {
-    /// About as many bytes as it has as JSON.
+    /// Returns its approximate size in bytes as JSON.
     fn size(&self) -> usize;
     fn raise(self) -> Value;
 }

@@ -1,8 +1,8 @@
-//! Doc comments of WIT, where the binary carries them.
+//! Doc comments of WIT, if the binary contains them.
 //!
-//! Components don't keep them by themselves; some tools copy them into the section
-//! `package-docs`, a version byte and a JSON document. It is read leniently: documentation that
-//! doesn't fit is no documentation, never a reason to refuse the component.
+//! Components do not contain them by default; some tools copy them into the section `package-docs`, a version byte and
+//! a JSON document. It is parsed leniently: invalid documentation is ignored, and never a reason to refuse the
+//! component.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::family::Interface;
 
-/// The longest description that is kept, in characters. More would crowd the context of a model.
+/// Maximum length of a description, in characters. More would crowd the context of a model.
 const LONGEST: usize = 2_000;
 
 type Map<T> = BTreeMap<String, T>;
@@ -53,19 +53,19 @@ pub(super) struct TypeDocs {
 }
 
 impl TypeDocs {
-    /// What is said of the type itself.
+    /// Returns the documentation of the type itself.
     pub fn own(&self) -> Option<String> {
         self.docs.as_deref().and_then(tidy)
     }
 
-    /// What is said of a field, case, name or flag.
+    /// Returns the documentation of a field, case, name or flag.
     pub fn item(&self, name: &str) -> Option<String> {
         self.items.get(name).map(String::as_str).and_then(tidy)
     }
 }
 
 impl Docs {
-    /// Reads the section; whatever is wrong with it, the result is no documentation.
+    /// Parses the section; any error results in no documentation.
     pub fn parse(section: &[u8]) -> Self {
         match section.split_first() {
             Some((0 | 1, json)) => serde_json::from_slice(json).unwrap_or_default(),
@@ -73,7 +73,7 @@ impl Docs {
         }
     }
 
-    /// What is said of a function in an exported interface, or in the world.
+    /// Returns the documentation of a function in an exported interface, or in the world.
     pub fn function(&self, interface: Option<&str>, name: &str) -> Option<String> {
         self.members(interface)
             .find_map(|members| {
@@ -88,14 +88,14 @@ impl Docs {
             .and_then(tidy)
     }
 
-    /// What is said of a named type.
+    /// Returns the documentation of a named type.
     pub fn named(&self, interface: Option<&str>, name: &str) -> Option<&TypeDocs> {
         self.members(interface)
             .find_map(|members| members.types.get(name))
     }
 
-    /// Places where the members of an export may be described. The section tells neither which of its worlds
-    /// was built nor repeats the package, so the interface's own name decides.
+    /// Iterates over the places that may document the members of an export. The section neither names the built world
+    /// nor repeats the package, so the interface's own name decides.
     fn members(&self, interface: Option<&str>) -> impl Iterator<Item = &Members> {
         let short = interface.map(|name| Interface::parse(name).map_or(name, |parsed| parsed.name));
         let direct = short.and_then(|name| self.interfaces.get(name));
@@ -110,7 +110,7 @@ impl Docs {
     }
 }
 
-/// Text from outside, trimmed, bounded and harmless to show; nothing when nothing is left.
+/// Returns foreign text trimmed, shortened and safe to display; `None` if nothing is left.
 fn tidy(text: &str) -> Option<String> {
     let cut = text::prefix(text.trim(), LONGEST);
     (!cut.is_empty()).then(|| text::sanitize(cut.to_owned()))
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_are_read() {
+    fn docs_are_read_in_both_spellings() {
         let docs = Docs::parse(&section(
             r#"{"worlds":{"w":{"func_exports":{"top":{"docs":" Top. "}},"funcs":{"old":"Old."}}},
                 "interfaces":{"add":{"funcs":{"sum":{"docs":"Adds.","stability":"x"}},
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_documentation() {
+    fn docs_that_are_not_valid_are_ignored() {
         for bad in [
             &b""[..],
             b"\x07{}",

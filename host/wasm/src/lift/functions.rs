@@ -1,4 +1,4 @@
-//! From the exports of a component to tools.
+//! Conversion of a component's exports into tools.
 
 use mimir_core::schema::Schema;
 use mimir_core::text;
@@ -9,19 +9,19 @@ use super::schema::{self, Catalogue, Unliftable};
 use super::{ExportPath, LiftedTool, LiftedTools, Skipped, names};
 use crate::family::{Interface, Surface};
 
-/// The most tools that one component can have. Models choose badly long before this.
+/// Maximum number of tools of one component. Models choose badly long before this.
 const MOST_TOOLS: usize = 256;
 
-/// The most left-out exports that are listed one by one.
+/// Maximum number of skipped exports that are listed individually.
 const MOST_SKIPPED: usize = 32;
 
-/// The longest export name that a reason repeats, in characters.
+/// Maximum length of an export name in a reason, in characters.
 const SHOWN: usize = 120;
 
-/// The function by which componentize-py starts the interpreter, and its instance.
+/// The function with which componentize-py starts the interpreter, and its instance.
 const PYTHON_INIT: (&str, &str) = ("exports", "init");
 
-/// The tools of a component that knows nothing of mimir.
+/// Returns the tools of a component that was not written for mimir.
 pub(crate) fn lift(surface: &Surface) -> LiftedTools {
     let docs = Docs::parse(surface.docs());
     let mut catalogue = Catalogue::new(surface, &docs);
@@ -31,7 +31,7 @@ pub(crate) fn lift(surface: &Surface) -> LiftedTools {
         if found.len() == MOST_TOOLS {
             skipped.add(
                 &export.path,
-                &format!("comes after the {MOST_TOOLS} tools that a component can have"),
+                &format!("exceeds the limit of {MOST_TOOLS} tools per component"),
             );
             continue;
         }
@@ -72,7 +72,7 @@ pub(crate) fn lift(surface: &Surface) -> LiftedTools {
     }
 }
 
-/// A function that can be called, with the text of its schemas.
+/// A callable function, with its schemas as text.
 struct Found {
     path: ExportPath,
     input: String,
@@ -85,7 +85,7 @@ struct Export {
     ty: ComponentFuncTypeId,
 }
 
-/// All exported functions, in order. Exports that can't hold any are left out.
+/// Returns all exported functions, in order. Exports that cannot contain any are skipped.
 fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
     let mut found = Vec::new();
     for (name, ty) in surface.exports() {
@@ -103,7 +103,7 @@ fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
             {
                 skipped.add(
                     &path(None, name),
-                    "is the entry of a program; the typed functions are the tools",
+                    "is the entry point of a program; the typed functions are the tools",
                 );
             }
             ComponentEntityType::Instance(id) => {
@@ -114,7 +114,7 @@ fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
                     .flat_map(|instance| &instance.exports);
                 for (function, item) in items {
                     match item.ty {
-                        // What componentize-py calls at build time is part of each of its components.
+                        // componentize-py calls it at build time, and adds it to each of its components.
                         ComponentEntityType::Func(_)
                             if (name, function.as_str()) == PYTHON_INIT => {}
                         ComponentEntityType::Func(ty) => found.push(Export {
@@ -122,18 +122,18 @@ fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
                             ty,
                         }),
                         ComponentEntityType::Type { .. } => {}
-                        _ => skipped.add(&path(Some(name), function), "is no function"),
+                        _ => skipped.add(&path(Some(name), function), "is not a function"),
                     }
                 }
             }
             ComponentEntityType::Type { .. } => {}
-            _ => skipped.add(&path(None, name), "is no function"),
+            _ => skipped.add(&path(None, name), "is not a function"),
         }
     }
     found
 }
 
-/// The schemas of a function, as text.
+/// Returns the schemas of a function, as text.
 fn describe(
     surface: &Surface,
     catalogue: &mut Catalogue<'_>,
@@ -166,7 +166,7 @@ fn describe_plainly(path: &ExportPath) -> String {
     }
 }
 
-/// What is left out, of which only the first ones are named.
+/// The skipped exports, of which only the first ones are named.
 #[derive(Default)]
 struct Left {
     named: Vec<Skipped>,
@@ -189,7 +189,7 @@ impl Left {
         if self.more > 0 {
             self.named.push(Skipped {
                 export: format!("{} more exports", self.more),
-                reason: "are left out as well".into(),
+                reason: "are skipped as well".into(),
             });
         }
         self.named

@@ -1,11 +1,10 @@
 //! Foreign components as tools: their exported functions are called with JSON.
 //!
-//! `lift` turns the outline of a component into definitions: names, schemas, descriptions.
-//! [`call`] takes JSON arguments through wasmtime and brings the result back. The two agree: what the
-//! schema of a tool allows is what a call takes, and what a call gives matches the output schema.
-//! The rules of that JSON stand in [`schema`].
+//! `lift` converts the outline of a component into definitions: names, schemas, descriptions. [`call`] passes JSON
+//! arguments through wasmtime and returns the result. The two agree: a call accepts exactly the arguments that a
+//! tool's schema allows, and its result matches the output schema. [`schema`] defines the rules of that JSON.
 //!
-//! Never here: stores, linkers, limits, policy.
+//! Out of scope: stores, linkers, limits, policy.
 
 mod call;
 pub mod command;
@@ -32,18 +31,18 @@ use wasmtime::component::{Component, ComponentExportIndex};
 
 pub(crate) use functions::lift;
 
-/// Where a function stands among the exports of its component.
+/// The position of a function among the exports of its component.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ExportPath {
-    /// The exported interface as written (`docs:adder/add@0.1.0`); nothing for a function of the world itself.
+    /// The exported interface as written (`docs:adder/add@0.1.0`); `None` for a function of the world itself.
     pub interface: Option<String>,
     /// The function.
     pub function: String,
 }
 
 impl ExportPath {
-    /// Finds the function in the compiled component. Once per component is enough: the index is
-    /// good for every instance of it. Nothing when it is not there.
+    /// Finds the function in the compiled component. Once per component is enough: the index is valid for every
+    /// instance of it. `None` if it does not exist.
     pub fn resolve(&self, component: &Component) -> Option<ComponentExportIndex> {
         let outer = match &self.interface {
             Some(interface) => Some(component.get_export_index(None, interface.as_str())?),
@@ -69,11 +68,11 @@ pub struct LiftedTool {
     pub name: ToolName,
     /// The function behind it.
     pub export: ExportPath,
-    /// The function's documentation where the file carries it, else a sentence that names it.
+    /// The function's documentation if the file contains it, otherwise a sentence that names it.
     pub description: String,
     /// An object with one property for each parameter.
     pub input_schema: Schema,
-    /// An object; nothing for a function without a result.
+    /// An object; `None` for a function without a result.
     pub output_schema: Option<Schema>,
 }
 
@@ -88,20 +87,20 @@ impl PartialEq for LiftedTool {
     }
 }
 
-/// An export that is no tool.
+/// An export that is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// The export, as [`ExportPath`] shows it.
     pub export: String,
-    /// Why, as the end of a sentence that begins with the export.
+    /// The reason, as the end of a sentence that begins with the export.
     pub reason: String,
 }
 
-/// What the exports of a component come to.
+/// The result of lifting the exports of a component.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LiftedTools {
     /// The tools, in the order of the exports.
     pub tools: Vec<LiftedTool>,
-    /// What was left out, and why. Never more than a screenful.
+    /// The skipped exports, with the reasons. Never more than a screenful.
     pub skipped: Vec<Skipped>,
 }

@@ -1,4 +1,4 @@
-//! Names for tools, out of names that follow other rules.
+//! Derivation of tool names from names that follow other rules.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use mimir_core::tool::ToolName;
 use super::ExportPath;
 use crate::family::Interface;
 
-/// The longest name that a tool can have, in characters.
+/// Maximum length of a tool name, in characters.
 const LONGEST: usize = 64;
 
-/// The nearest name that a tool can have: lower case, with `_` for everything that is no letter or
-/// digit, and cut to 64 characters. Nothing when nothing is left.
+/// Returns the nearest valid tool name: lower case, with `_` for everything except letters and digits, and cut to 64
+/// characters. `None` if nothing is left.
 pub fn tool_name(text: &str) -> Option<ToolName> {
     ToolName::new(&snake(text)).ok()
 }
@@ -32,9 +32,8 @@ fn snake(text: &str) -> String {
     name
 }
 
-/// A name for each function, unique among them: the function's own; where functions of several
-/// interfaces share it, `<interface>_<function>`; after that, a number. A function of the world itself keeps
-/// its own name.
+/// Assigns a unique name to each function: the function's own; if functions of several interfaces share it,
+/// `<interface>_<function>`; after that, a number. A function of the world itself keeps its own name.
 pub(super) fn assign(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
     let own: Vec<String> = exports
         .iter()
@@ -64,7 +63,7 @@ pub(super) fn assign(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
     given
 }
 
-/// The name itself, or the first of `name_2`, `name_3` … that is free.
+/// Returns the name itself, or the first of `name_2`, `name_3` … that is free.
 fn unique(name: String, taken: &mut HashMap<String, usize>) -> String {
     if !taken.contains_key(&name) {
         taken.insert(name.clone(), 1);
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn kebab_becomes_snake() {
+    fn tool_name_converts_kebab_to_snake() {
         assert_eq!(
             tool_name("eval-expression").unwrap().as_str(),
             "eval_expression"
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_names_take_their_interface() {
+    fn assign_adds_the_interface_to_shared_names() {
         assert_eq!(
             names(&[
                 ("a:b/one@1.0.0", "run"),
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_stay_unique() {
+    fn assign_keeps_long_names_unique() {
         let long = "x".repeat(80);
         let given = names(&[("a:b/one", &long), ("a:b/two", &long), ("", &long)]);
         let distinct: std::collections::HashSet<_> = given.iter().collect();

@@ -1,4 +1,4 @@
-//! WIT types as JSON Schema 2020-12: the rules that JSON follows on its way in and out.
+//! WIT types as JSON Schema 2020-12: the rules for JSON arguments and results.
 //!
 //! | WIT | JSON |
 //! |---|---|
@@ -8,18 +8,18 @@
 //! | `char` | a string of exactly one character |
 //! | `list<u8>` | base64 text |
 //! | `list<T>`, `list<T, N>`, `tuple<…>` | an array; of any length, of N elements, of one element for each type |
-//! | `record` | an object; fields under their WIT names, `option` fields may be left out |
+//! | `record` | an object; fields under their WIT names, `option` fields may be omitted |
 //! | `option<T>` | the value, or null; a present `option` in an `option` is `{"some": …}` |
-//! | `variant`, `result` | `{"tag": "case", "value": …}`; no `value` where the case has none |
+//! | `variant`, `result` | `{"tag": "case", "value": …}`; no `value` if the case has none |
 //! | `enum` | its name |
 //! | `flags` | an array of the names that are set |
 //!
 //! A variant is an object with a tag, not one key per case: models fill a discriminator more reliably, every case
-//! reads alike, and a wrong tag can be named. Branches stand in `anyOf`, which more model
-//! providers take than `oneOf`; the tags keep them apart.
+//! reads alike, and a wrong tag can be named. Branches are in `anyOf`, which more model providers accept than `oneOf`;
+//! the tags distinguish them.
 //!
-//! Arguments are one object with a property per parameter. A result that is no record stands under
-//! `result`. The outermost `result<T, E>` is no value: T is the result and E the failure of the tool.
+//! Arguments are one object with a property per parameter. A result that is not a record is wrapped in `result`. The
+//! outermost `result<T, E>` is not part of the value: T is the result and E the failure of the tool.
 
 mod catalogue;
 mod sketch;
@@ -29,7 +29,7 @@ pub(super) use catalogue::Catalogue;
 use serde_json::{Map, Value, json};
 use wasmparser::PrimitiveValType;
 
-/// Why a function is no tool; the end of a sentence that begins with its name.
+/// The reason why a function cannot be a tool; the end of a sentence that begins with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unliftable {
     #[error("is async, which is not supported yet")]
@@ -46,7 +46,7 @@ pub(super) enum Unliftable {
     TooLarge,
     #[error("has types that are nested too deep to describe to a model")]
     TooDeep,
-    #[error("has a type that is not known")]
+    #[error("has an unknown type")]
     Unknown,
 }
 
@@ -77,7 +77,7 @@ fn primitive(ty: PrimitiveValType) -> Result<Value, Unliftable> {
     })
 }
 
-/// The object that `json!` was given.
+/// Returns the object passed to `json!`.
 fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
@@ -85,11 +85,11 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// How deep a schema may be. Readers of JSON stop at 128, serde_json among them, and a schema stands in a list of tools
-/// in a message.
+/// Maximum depth of a schema. JSON parsers, serde_json among them, stop at 128, and a schema is part of a list of
+/// tools in a message.
 const DEEPEST: usize = 100;
 
-/// The text of a schema, if others can read it.
+/// Returns the text of a schema, if other parsers can read it.
 pub(super) fn text(schema: &Value) -> Result<String, Unliftable> {
     match depth(schema) > DEEPEST {
         true => Err(Unliftable::TooDeep),

@@ -1,8 +1,8 @@
-//! Components for tests: real ones, made of WIT and a core module that gives back what it gets.
+//! Components for tests: real ones, built from WIT and a core module that returns its input.
 //!
-//! An `echo` needs no knowledge of its types: with enough parameters that they travel in memory, the core
-//! function receives one pointer and returns one pointer, and a result laid out like the parameters can
-//! simply be the same place.
+//! An `echo` needs no knowledge of its types: with enough parameters that they are passed in memory, the core function
+//! receives one pointer and returns one pointer, and a result with the layout of the parameters can use the same
+//! address.
 
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store};
@@ -12,7 +12,7 @@ use wit_parser::Resolve;
 use super::{LiftError, LiftedOutput, LiftedTool, LiftedTools};
 use crate::family::{self, Family};
 
-/// Enough parameters to push all of them into memory, as WIT and as the JSON for them.
+/// Enough parameters to pass all of them in memory, as WIT and as the JSON for them.
 pub const PAD: &str =
     "tuple<u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64>";
 
@@ -39,12 +39,12 @@ pub fn pad() -> serde_json::Value {
     ])
 }
 
-/// The component of the only world in `wit`, with the code of `core`, the inside of a core module.
+/// Returns the component of the only world in `wit`, with the code of `core`, the inside of a core module.
 pub fn build(wit: &str, core: &str) -> Vec<u8> {
     build_world(wit, None, core)
 }
 
-/// The component of one of the worlds in `wit`.
+/// Returns the component of one of the worlds in `wit`.
 pub fn build_world(wit: &str, world: Option<&str>, core: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_str("test.wit", wit).unwrap();
@@ -55,8 +55,7 @@ pub fn build_world(wit: &str, world: Option<&str>, core: &str) -> Vec<u8> {
     encoder.validate(true).encode().unwrap()
 }
 
-/// A core module with memory, an allocator that never frees, and functions that return their
-/// only parameter.
+/// Returns a core module with memory, an allocator that never frees, and functions that return their only parameter.
 pub fn echoes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut core = String::from(
         r#"
@@ -79,7 +78,7 @@ pub fn echoes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     core
 }
 
-/// The tools of a component that must be a lifted one.
+/// Returns the tools of a component that must be a lifted one.
 pub fn lifted(bytes: &[u8]) -> LiftedTools {
     match family::detect(bytes).unwrap().family {
         Family::Lifted(tools) => tools,
@@ -115,7 +114,7 @@ impl Compiled {
         found.unwrap_or_else(|| panic!("no tool {name} in {:?}", self.tools))
     }
 
-    /// Runs `f` with a fresh instance.
+    /// Calls `f` on a fresh instance.
     pub async fn call(
         &self,
         name: &str,
@@ -125,7 +124,7 @@ impl Compiled {
         self.call_with_fuel(name, arguments, fuel).await
     }
 
-    /// The same, when as many bytes may be handed over at once.
+    /// Like [`Self::call`], with a limit in bytes for the data handed over at once.
     pub async fn call_with_fuel(
         &self,
         name: &str,
@@ -144,7 +143,7 @@ impl Compiled {
         super::call(&mut store, &instance, tool, &index, arguments, usize::MAX).await
     }
 
-    /// The same, with every byte a value of its own.
+    /// Like [`Self::call`], with every byte as a separate value.
     pub async fn call_by_values(
         &self,
         name: &str,
@@ -163,7 +162,7 @@ impl Compiled {
         Ok(called.await?.unwrap())
     }
 
-    /// The shape of a function over bytes.
+    /// Returns the shape of a function over bytes.
     pub async fn shape(&self, name: &str) -> Option<String> {
         let mut store = Store::new(&self.engine, ());
         let linker = Linker::new(&self.engine);
@@ -178,7 +177,7 @@ impl Compiled {
         super::direct::shape(params.iter(), ty.results().next().as_ref())
     }
 
-    /// The wasmtime types of a function's parameters.
+    /// Returns the wasmtime types of a function's parameters.
     pub async fn params(&self, name: &str) -> Vec<(String, wasmtime::component::Type)> {
         let mut store = Store::new(&self.engine, ());
         let linker = Linker::new(&self.engine);

@@ -1,7 +1,7 @@
-//! Values on their way between JSON and wasmtime, by the rules of [`schema`](super::schema).
+//! Conversion of values between JSON and wasmtime, by the rules of [`schema`](super::schema).
 //!
-//! wasmtime's own types guide both directions, so what was cached about a component can be wrong
-//! without harm: a value that doesn't fit is refused with its place.
+//! wasmtime's own types guide both directions, so a wrong cached description of a component does no harm: a value that
+//! does not match is refused with its path.
 
 mod lower;
 mod raise;
@@ -14,22 +14,22 @@ pub(super) use weight::weight;
 
 use std::fmt::Write as _;
 
-/// JSON that does not fit the type.
+/// JSON that does not match the type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", if path.is_empty() { "/" } else { path })]
 pub struct ValueError {
-    /// Where, as a JSON pointer; empty for the whole.
+    /// The path as a JSON pointer; empty for the root.
     pub path: String,
-    /// What is wrong there, as a sentence for the model that wrote it.
+    /// The fault, as a sentence for the model that wrote the value.
     pub message: String,
 }
 
-/// A place in a JSON document, kept as a pointer.
+/// A path in a JSON document, stored as a pointer.
 #[derive(Default)]
 struct Path(String);
 
 impl Path {
-    /// Runs `f` one step further in.
+    /// Runs `f` one step deeper.
     fn within<T>(&mut self, step: impl std::fmt::Display, f: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.0.len();
         let step = step.to_string().replace('~', "~0").replace('/', "~1");
@@ -47,7 +47,7 @@ impl Path {
     }
 }
 
-/// The spellings of floats that JSON has no numbers for.
+/// The spellings of floats for which JSON has no numbers.
 const NAN: &str = "NaN";
 const INFINITY: &str = "Infinity";
 const NEGATIVE_INFINITY: &str = "-Infinity";

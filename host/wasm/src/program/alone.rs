@@ -1,6 +1,7 @@
-//! Programs without a call of their own: those that another program starts, and what the host itself asks an engine.
+//! Programs outside of a call: those started by another program, and those that the host itself runs on an engine.
 //!
-//! Neither has anything to ask for. A program in another one sees that one's files; what the host asks sees none.
+//! They have no access to the host. A program inside another one sees that one's files; a program of the host sees
+//! none.
 
 use std::time::Instant;
 
@@ -12,9 +13,9 @@ use crate::faults::fault;
 use crate::fs::GuardedFs;
 
 impl ProgramEngine {
-    /// Runs a program outside of any call, in no more than `limits`: it sees the files that come with it and no others.
+    /// Runs a program outside of any call, within `limits`: it sees only the files that come with it.
     pub async fn alone(&self, program: Program, limits: Limits) -> Result<Finished, ToolError> {
-        // Making the engine ready takes longer than the program may.
+        // Preparing the engine takes longer than the program may.
         self.ready().await?;
         let run = self.go(GuardedFs::none(), program, limits);
         match bounded(Some(limits.wall), run).await {
@@ -23,8 +24,8 @@ impl ProgramEngine {
         }
     }
 
-    /// Runs a program in the middle of one of another engine, with that one's files and what is left of its fuel. Gives
-    /// the fuel that it took, too.
+    /// Runs a program in the middle of one of another engine, with that one's files and the rest of its fuel. Also
+    /// returns the fuel that it used.
     pub(crate) async fn nested(
         &self,
         inner: &asks::Inner,

@@ -1,5 +1,5 @@
-//! What a program asks of the host while it stands still: commands, requests, other tools, Python. Each goes through
-//! the gate of its kind, as what a script wishes for does.
+//! Requests of a program to the host, during which it waits: commands, HTTP requests, other tools, Python. Each passes
+//! the policy check of its kind, as a script's requests do.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,45 +26,45 @@ use crate::script::turn::Other;
 
 mod records;
 
-/// Where the two functions are.
+/// The interface of the two functions.
 const INTERFACE: &str = "mimir:code/outside@1.0.0";
 
-/// The bits of what `ask` returns that say how it went, above those that say how long the answer is.
+/// Position of the status bits in the return value of `ask`, above the length of the reply.
 const HOW: u32 = 32;
 
-/// The ways of one program to the outside.
+/// The access of one program to the host.
 #[derive(Default)]
 pub(crate) struct Asks {
     outside: Option<Outside>,
-    /// The answer that was not taken yet.
+    /// The reply that was not fetched yet.
     answer: Vec<u8>,
-    /// What the program handed over as its result.
+    /// The value that the program returned as its result.
     returned: Option<Value>,
-    /// What runs Python for it.
+    /// The engine that runs Python for it.
     pub(super) python: Option<Arc<ProgramEngine>>,
     pub(super) inner: Option<Inner>,
     pub(super) records: bool,
-    /// Where the program of a session gets its code from.
+    /// The source of code for the program of a session.
     pub(super) seat: Option<Seat>,
 }
 
-/// What a program in the middle of this one may reach.
+/// The access of a program started by this one.
 pub(crate) struct Inner {
     pub(super) rights: Needs,
     pub(super) paths: PathRules,
     pub(super) tmp: (PathBuf, Quota),
     pub(super) limits: Limits,
-    /// Whether it may import modules of the workspace, as the one around it may.
+    /// True if it may import modules of the workspace, as the outer program may.
     pub(super) imports: bool,
-    /// The quota and the undo record of the workspace.
+    /// The quota and the undo recorder of the workspace.
     pub(super) watch: Watch,
 }
 
-/// Wishes that only programs have.
+/// Requests that only programs have.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 enum Own {
-    /// Another program, in Python.
+    /// Run another program, in Python.
     Run {
         code: String,
         args: Vec<String>,
@@ -72,13 +72,13 @@ enum Own {
         env: Vec<(String, String)>,
         cwd: String,
     },
-    /// What the program came to.
+    /// The result of the program.
     Result { value: Value },
     /// A line of the log.
     Log { level: String, message: String },
-    /// The next piece of code of a session; the exit code of the last one, if there was one.
+    /// Fetch the next code of a session; contains the exit code of the last one, if there was one.
     Next { done: Option<i32> },
-    /// How far it is.
+    /// A progress report.
     Progress {
         done: u64,
         total: Option<u64>,
@@ -86,7 +86,7 @@ enum Own {
     },
 }
 
-/// How an answer is told to CPython.
+/// Status of a reply, as passed to CPython.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum How {
@@ -97,7 +97,7 @@ enum How {
 }
 
 impl Asks {
-    /// The ways that a call was granted. `clients` keeps connections between calls.
+    /// Returns the access that a call was granted. `clients` holds the connections reused between calls.
     pub(crate) fn of(call: &Approved, host: &Arc<crate::WasmHost>, clients: &Arc<Clients>) -> Self {
         Self {
             outside: Some(Outside::of(call, host, clients)),
@@ -105,13 +105,13 @@ impl Asks {
         }
     }
 
-    /// What the program handed over as its result.
+    /// Takes the result that the program returned.
     pub(super) fn returned(&mut self) -> Option<Value> {
         self.returned.take()
     }
 }
 
-/// Links what an engine asks by.
+/// Links the functions with which an engine sends requests.
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut outside = linker.instance(INTERFACE)?;
     outside.func_wrap_async(
@@ -132,7 +132,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
 }
 
 async fn ask(mut store: StoreContextMut<'_, Guest>, wish: Vec<u8>, millis: i64) -> u64 {
-    // The store is needed while it is asked. If nobody waits for the answer any more, the program is gone too.
+    // The store is needed during the request. If no call waits for the reply any more, the program is gone, too.
     let Some(mut asks) = store.data_mut().asks.take() else {
         return 0;
     };
@@ -160,7 +160,7 @@ async fn answer(
         };
     }
     let Some(request) = records::Request::read(wish) else {
-        return (How::Refused, b"the request is garbled".to_vec());
+        return (How::Refused, b"the request is not valid".to_vec());
     };
     if request.method == records::WISH {
         return match document(store, asks, &request.body).await {
@@ -202,15 +202,15 @@ async fn outside(asks: &Asks, wish: Other) -> Answer {
         Some(outside) => outside.answer(wish).await,
         None => Err(ToolError::new(
             Code::PermissionDenied,
-            "the program reaches nothing but its files",
+            "the program has access to its files only",
         )),
     }
 }
 
-/// Answers a wish that is one JSON document.
+/// Answers a request in the form of a JSON document.
 async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish: &[u8]) -> Answer {
     let garbled = |error: serde_json::Error| {
-        let message = format!("the wish is garbled: {error}");
+        let message = format!("the request is not valid: {error}");
         ToolError::new(Code::InvalidInput, message)
     };
     let wish: Value = serde_json::from_slice(wish).map_err(garbled)?;
@@ -227,7 +227,7 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
             cwd,
         } => {
             let (Some(python), Some(inner)) = (&asks.python, &asks.inner) else {
-                let message = "there is no Python to be called here";
+                let message = "Python is not available in this program";
                 return Err(ToolError::new(Code::Unavailable, message));
             };
             let program = Program {
@@ -240,14 +240,14 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
                 ..Program::default()
             };
             if !python.is_ready() {
-                // Compiling it is the host's work, not the program's, and has bounds of its own.
+                // Compiling it is work of the host, not of the program, and has its own limits.
                 let deadline = asks.outside.as_ref().map(|outside| &outside.deadline);
                 let _paused = deadline.map(Deadline::pause);
                 Box::pin(python.prepare()).await?;
             }
             let fuel = store.get_fuel().unwrap_or_default();
             let (finished, used) = Box::pin(python.nested(inner, program, fuel)).await;
-            // What it has used is used up.
+            // The fuel that it used is spent.
             store.set_fuel(fuel.saturating_sub(used)).ok();
             let finished = finished?;
             let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -273,7 +273,7 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
                 }
                 super::tell_unkept(store.data_mut(), &seat.sink);
             }
-            // Between calls a session holds neither the call that has ended nor its observer.
+            // Between calls a session holds neither the previous call nor its observer.
             asks.outside = None;
             store.data_mut().watch(Arc::new(Unobserved));
             let next = match &mut asks.seat {
@@ -281,7 +281,7 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
                 None => None,
             };
             let Some((code, outside, observer, fuel)) = next else {
-                let message = "there is no more code";
+                let message = "the session has ended: no more code follows";
                 return Err(ToolError::new(Code::Cancelled, message));
             };
             asks.outside = Some(outside);

@@ -1,4 +1,4 @@
-//! stdout and stderr of a program: kept within bounds, and told line by line to whoever watches.
+//! stdout and stderr of a program: stored within limits, and passed line by line to the observer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use mimir_core::text::{escape, prefix};
 
 use crate::pipes::Take;
 
-/// Lines that are told of one program. Who wants more reads its output.
+/// Maximum number of lines of one program passed to the observer. The rest is in the output only.
 const LINES_MOST: usize = 1_000;
 
-/// Bytes that are told of one line.
+/// Maximum length of such a line in bytes.
 const LINE_MOST: usize = 4_096;
 
-/// The part of what a result may have that each stream is kept to: there are two, and both together once more.
+/// Fraction of the result size limit for each stream: there are two, and both are included once more, combined.
 const SHARE: u64 = 4;
 
 /// Both streams of one program. Clones share them.
@@ -30,7 +30,7 @@ struct Both {
     stdout: Kept,
     stderr: Kept,
     combined: Kept,
-    /// Lines that have no end yet.
+    /// Lines without an end yet.
     lines: [Vec<u8>; 2],
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Half {
 }
 
 impl Sink {
-    /// Keeps what is written, and tells it line by line.
+    /// Stores the output, and passes it on line by line.
     pub(crate) fn new(observer: Arc<dyn Observer>, limits: &Limits) -> Self {
         Self::with(Some(observer), limits)
     }
 
-    /// Keeps what is written.
+    /// Stores the output only.
     pub(crate) fn unwatched(limits: &Limits) -> Self {
         Self::with(None, limits)
     }
@@ -64,7 +64,7 @@ impl Sink {
         })))
     }
 
-    /// Forgets what was written, and tells another one from now on.
+    /// Clears the output and replaces the observer.
     pub(crate) fn renew(&self, observer: Arc<dyn Observer>) {
         let mut both = self.lock();
         both.observer = Some(observer);
@@ -99,7 +99,7 @@ impl Sink {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program has ended: what is left of a line is one.
+    /// Passes on incomplete lines at the end of the program.
     pub(crate) fn end(&self) {
         let mut both = self.lock();
         for at in 0..both.lines.len() {
@@ -109,7 +109,7 @@ impl Sink {
         }
     }
 
-    /// What was written so far, as of a program that has ended so.
+    /// Returns the output so far, with this exit code.
     pub(crate) fn finish(&self, exit_code: i32, duration: Duration) -> Finished {
         let both = self.lock();
         Finished {
@@ -172,7 +172,7 @@ impl Take for Half {
     }
 }
 
-/// The beginning and the end of a stream: the one says what was done, the other how it ended.
+/// The beginning and the end of a stream: they show what was done, and how it ended.
 struct Kept {
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_is_what_goes() {
+    fn output_drops_the_middle() {
         let mut kept = Kept::new(8);
         kept.add(b"abcdef");
         assert_eq!(kept.captured().bytes, b"abcdef");

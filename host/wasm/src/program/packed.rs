@@ -1,27 +1,27 @@
-//! The bytes of an engine as a binary carries them: whole, or packed, since they are wanted once per machine.
+//! The bytes of an engine in the executable: plain, or compressed, since they are needed only once per machine.
 
 use std::borrow::Cow;
 
 use crate::error::HostError;
 
-/// A component that may be packed.
+/// A component that may be compressed.
 #[derive(Debug, Clone, Copy)]
 pub enum Packed {
-    /// As it is.
+    /// Uncompressed.
     Plain(&'static [u8]),
-    /// A module packed with xz, and what stands before and after it in the component.
+    /// A module compressed with xz, and the parts of the component before and after it.
     Around {
-        /// What stands before it.
+        /// The part before it.
         before: &'static [u8],
         /// The module.
         module: &'static [u8],
-        /// What stands after it.
+        /// The part after it.
         after: &'static [u8],
     },
 }
 
 impl Packed {
-    /// The component.
+    /// Returns the component.
     pub(crate) fn unpack(&self) -> Result<Cow<'static, [u8]>, HostError> {
         match self {
             Packed::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
@@ -33,7 +33,7 @@ impl Packed {
                 let mut bytes = before.to_vec();
                 let mut packed = *module;
                 lzma_rs::xz_decompress(&mut packed, &mut bytes).map_err(|error| {
-                    HostError::Engine(format!("it cannot be unpacked: {error}"))
+                    HostError::Engine(format!("it cannot be decompressed: {error}"))
                 })?;
                 bytes.extend_from_slice(after);
                 Ok(Cow::Owned(bytes))

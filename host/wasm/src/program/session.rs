@@ -1,9 +1,9 @@
-//! Sessions: a program of Python that goes on between calls, so that what one call has made the next one finds. It waits
-//! in the middle of its run for the next piece of code.
+//! Sessions: a Python program that continues between calls, so that a call finds the state of the previous one. It
+//! waits in the middle of its run for the next code.
 //!
-//! Each call has its own rights and bounds all the same: fuel, time and the ways to the outside are those of the call
-//! whose code runs, and a session whose files are not those that a call may see has ended. There are few, and what
-//! nobody calls ends by itself.
+//! Each call still has its own permissions and limits: fuel, time and access to the host are those of the call whose
+//! code runs, and a session whose files differ from those that a call may see is ended. Their number is limited, and
+//! an idle session ends by itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,8 @@ use tokio::task::AbortHandle;
 
 use super::asks::{Asks, Inner};
 use super::{
-    Done, Program, ProgramEngine, Sink, TEMPORARY, Temporary, WORKSPACE, bounded, said, stopped,
+    Done, Program, ProgramEngine, Sink, TEMPORARY, Temporary, WORKSPACE, bounded, report_obeyed,
+    said, stopped,
 };
 use crate::backend;
 use crate::faults::fault;
@@ -29,20 +30,20 @@ use crate::fs::{UndoRecorder, Watch};
 use crate::script::ScriptState;
 use crate::script::outside::Outside;
 
-/// Sessions of one engine: each holds as much memory as a call may have.
+/// Maximum number of sessions of one engine: each holds as much memory as a call may have.
 const MOST: usize = 4;
 
-/// How long a session waits for the next call.
+/// Time that a session waits for the next call.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// What the engine runs for a session.
+/// The program that the engine runs for a session.
 const LOOP: &str = "import mimir\nmimir.serve()\n";
 
-/// The sessions of one engine, the one that was used last at the end.
+/// The sessions of one engine, the most recently used one last.
 #[derive(Default)]
 pub(super) struct Sessions(Arc<Mutex<VecDeque<Kept>>>);
 
-/// A session that waits, or runs.
+/// A session that waits or runs.
 struct Kept {
     key: Key,
     rights: Needs,
@@ -67,16 +68,16 @@ impl Kept {
     }
 }
 
-/// Whose it is, and what that one calls it.
+/// The owner of a session, and its name for the owner.
 type Key = (String, String);
 
-/// What the one who runs code in a session needs of it.
+/// The parts of a session needed to run code in it.
 type Handed = (mpsc::Sender<Job>, Sink, Last, Watch);
 
-/// How the program of a session ended.
+/// The result of a session's program.
 type Last = Arc<Mutex<Option<Result<i32, ToolError>>>>;
 
-/// A piece of code for a session.
+/// Code to run in a session.
 struct Job {
     document: Value,
     outside: Outside,
@@ -85,21 +86,21 @@ struct Job {
     reply: oneshot::Sender<Ended>,
 }
 
-/// What came of it.
+/// The outcome of such code.
 struct Ended {
     finished: Finished,
     fuel: u64,
     memory: u64,
 }
 
-/// Where the program of a session gets its code from.
+/// The source of code for the program of a session.
 pub(super) struct Seat {
     jobs: mpsc::Receiver<Job>,
     pub(super) sink: Sink,
     now: Option<Now>,
 }
 
-/// The piece of code that runs.
+/// The running code.
 struct Now {
     reply: oneshot::Sender<Ended>,
     start: Instant,
@@ -107,8 +108,8 @@ struct Now {
 }
 
 impl Seat {
-    /// Tells what came of the last piece of code, and waits for the next one. `left` is the fuel that is left, `memory`
-    /// the most that was used. Gives the code, and what it may use up and whom it tells; nothing where it is over.
+    /// Reports the outcome of the last code and waits for the next one. `left` is the remaining fuel, `memory` the
+    /// peak memory use. Returns the code, with its limits and observer, or `None` if the session is over.
     pub(super) async fn next(
         &mut self,
         done: Option<i32>,
@@ -119,7 +120,7 @@ impl Seat {
             self.sink.unwatch();
             let finished = self.sink.finish(code, now.start.elapsed());
             let fuel = now.fuel.saturating_sub(left);
-            // Who asked may be gone.
+            // The caller may be gone.
             now.reply
                 .send(Ended {
                     finished,
@@ -151,7 +152,7 @@ impl Sessions {
         }
     }
 
-    /// The names of somebody's sessions.
+    /// Returns the names of an owner's sessions.
     fn names(&self, whose: &str) -> Vec<String> {
         let all = self.lock();
         let own = all
@@ -161,7 +162,7 @@ impl Sessions {
     }
 }
 
-/// Ends a session whose code was left in the middle.
+/// Ends a session whose code was interrupted.
 struct Guard<'a> {
     sessions: &'a Sessions,
     key: Key,
@@ -182,7 +183,7 @@ impl Drop for Guard<'_> {
 }
 
 impl ProgramEngine {
-    /// Runs a piece of code in the session of a name, which is begun if it is not there.
+    /// Runs code in the session of this name, which is started if it does not exist.
     pub async fn in_session(
         self: &Arc<Self>,
         call: &Approved,
@@ -213,7 +214,7 @@ impl ProgramEngine {
         if let Some(quota) = &watch.quota {
             quota.renew(call.limits().new_file_bytes, call.limits().new_files);
         }
-        // Between calls nothing is recorded, and so nothing changed.
+        // Between calls nothing is recorded, so no changes are allowed.
         let scope = watch.undo.as_ref();
         let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
         let mut guard = Guard {
@@ -232,7 +233,7 @@ impl ProgramEngine {
             reply,
         };
         let work = std::pin::pin!(bounded(timeout, async {
-            // If nobody takes it, nobody answers.
+            // If it is not received, no reply will come.
             jobs.send(job).await.ok();
             answer.await
         }));
@@ -252,7 +253,7 @@ impl ProgramEngine {
                     Some(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
                     Some(Err(error)) => Err(said(error, &sink)),
                     None => Err(over(
-                        "it was ended to make room for another one, or waited too long",
+                        "it was ended to start another one, or was idle for too long",
                     )),
                 }
             }
@@ -260,10 +261,14 @@ impl ProgramEngine {
         };
         let whole = guard.whole;
         drop(guard);
-        if let Some(scope) = scope {
-            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-            scope.finish(call.deadline(), left).await;
-        }
+        let obeyed = match scope {
+            Some(scope) => {
+                let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+                scope.finish(call.deadline(), left).await
+            }
+            None => Vec::new(),
+        };
+        let result = report_obeyed(call, result, obeyed);
         let session = Session {
             name: name.to_owned(),
             fresh,
@@ -278,7 +283,7 @@ impl ProgramEngine {
         Ok((done, Some(session)))
     }
 
-    /// The session of a key, busy from now on. Says whether it was begun now.
+    /// Returns the session of a key, marked as busy, and true if it was started now.
     fn take(
         self: &Arc<Self>,
         call: &Approved,
@@ -289,7 +294,10 @@ impl ProgramEngine {
         all.retain(|kept| !kept.jobs.is_closed());
         if let Some(at) = all.iter().position(|kept| kept.key == *key) {
             if all[at].busy {
-                let message = format!("the session `{}` runs something; wait for that", key.1);
+                let message = format!(
+                    "the session `{}` is running code; wait until it has finished",
+                    key.1
+                );
                 return Err(ToolError::new(Code::Unavailable, message));
             }
             let same = all[at].rights == *call.rights() && all[at].paths.is(call.paths());
@@ -301,14 +309,14 @@ impl ProgramEngine {
                     all.push_back(kept);
                     return Ok((handed, false));
                 }
-                // It could still reach what this call may not.
+                // It could still access files that this call may not.
                 kept.task.abort();
             }
         }
         if all.len() >= MOST {
             let Some(at) = all.iter().position(|kept| !kept.busy) else {
                 let message = format!(
-                    "{MOST} sessions run something, the most there are; wait for one of them"
+                    "{MOST} sessions are running code, which is the limit; wait until one has finished"
                 );
                 return Err(ToolError::new(Code::LimitExceeded, message));
             };
@@ -364,7 +372,7 @@ impl ProgramEngine {
             };
             let ended = ready.go(&mut store).await;
             let ended = ended.map_err(|error| fault(&error, store.data()));
-            // Before the store goes, and with it the one who waits is told.
+            // Before the store is dropped, which wakes the waiting caller.
             *ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         });
         Ok(Kept {
@@ -382,11 +390,11 @@ impl ProgramEngine {
 }
 
 fn over(why: &str) -> ToolError {
-    let message = format!("the session is over: {why}; call again, and it begins anew");
+    let message = format!("the session is over: {why}; call again to start a new one");
     ToolError::new(Code::Unavailable, message)
 }
 
-/// A piece of code as the program of the session takes it.
+/// Returns the code in the form that the session's program expects.
 fn document(program: &Program) -> Value {
     let directory = program
         .directory

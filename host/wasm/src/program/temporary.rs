@@ -1,7 +1,7 @@
-//! The folder of one program, which is its `/tmp`: bounded, and gone when the program is. What a process that was killed
-//! has left goes when the next one makes an engine ready.
+//! The temporary folder of one program, its `/tmp`: limited in size, and removed when the program ends. Folders left
+//! by a killed process are removed when the next one prepares an engine.
 //!
-//! Never here: the workspace.
+//! Out of scope: the workspace.
 
 use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use super::Sink;
 use crate::fs::Quota;
 use crate::pipes::Take as _;
 
-/// Bytes that it may hold. It may lie in memory, and a call may have 256 MB of that; who makes more writes it to the
-/// workspace, where it stays.
+/// Limit in bytes. The folder may be in memory, and a call may have 256 MB of that; larger files belong in the
+/// workspace, where they stay.
 const BYTES: u64 = 256 << 20;
 
-/// Files, folders and links that it may hold: an unpacked archive of sources has so many.
+/// Limit for files, folders and links: about as many as in an unpacked archive of sources.
 const ENTRIES: u64 = 10_000;
 
-/// How its name begins.
+/// The prefix of its name.
 const NAME: &str = "mimir-";
 
-/// A folder for one program, gone when this is.
+/// A folder for one program, removed on drop.
 pub(super) struct Temporary {
     path: PathBuf,
     quota: Quota,
-    /// Locked as long as somebody uses the folder.
+    /// Locked as long as the folder is in use.
     #[cfg(unix)]
     _lock: std::fs::File,
 }
@@ -41,13 +41,13 @@ impl Temporary {
         let path = std::env::temp_dir().join(name);
         #[cfg_attr(
             not(unix),
-            expect(unused_mut, reason = "only modes change it, which are not there")
+            expect(unused_mut, reason = "only changed by modes, which this platform does not have")
         )]
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         let failed = |error: std::io::Error| {
-            let message = format!("no temporary folder can be made: {error}");
+            let message = format!("cannot create a temporary folder: {error}");
             ToolError::new(Code::ExecutionError, message)
         };
         builder.create(&path).map_err(failed)?;
@@ -70,17 +70,17 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // An empty one is the rule. What cannot be removed is the system's to remove.
+        // Usually it is empty. If it cannot be removed, the system will clean it up.
         if std::fs::remove_dir(&self.path).is_err() {
             std::fs::remove_dir_all(&self.path).ok();
         }
     }
 }
 
-/// Says on stderr why writing has failed.
+/// Reports on stderr that writing has failed, and why.
 pub(super) fn tell(sink: &Sink) {
     let said = format!(
-        "mimir: /tmp holds {} MiB and {ENTRIES} files at most; write what is more to the workspace\n",
+        "mimir: /tmp is limited to {} MiB and {ENTRIES} files; write the rest to the workspace\n",
         BYTES >> 20
     );
     sink.half(Stream::Stderr).take(said.as_bytes());
@@ -94,12 +94,12 @@ fn lock(path: &Path) -> std::io::Result<std::fs::File> {
     Ok(folder)
 }
 
-/// A folder that is younger may be one that its process has not locked yet.
+/// A younger folder may be one that its process has not locked yet.
 #[cfg(unix)]
 const YOUNG: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Removes the folders that nobody uses any more. Whose process is alive cannot be told by its number: that may be another
-/// one's by now, or one of another container; a lock can.
+/// Removes the folders that are not in use any more. Checking the process by its number would not work, since it may
+/// belong to another process by now, or to another container; a lock works.
 #[cfg(unix)]
 pub(super) fn sweep() {
     use std::os::unix::fs::MetadataExt as _;
@@ -116,18 +116,18 @@ pub(super) fn sweep() {
         };
         let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
         let left = meta.is_dir() && meta.uid() == own && age.is_some_and(|age| age > YOUNG);
-        // While it is locked here, nobody else removes it.
+        // While it is locked here, no other process removes it.
         if left && let Ok(_lock) = lock(&path) {
             std::fs::remove_dir_all(&path).ok();
         }
     }
 }
 
-/// What somebody uses cannot be told here; the system sweeps.
+/// Use cannot be detected on this platform; the system cleans up.
 #[cfg(not(unix))]
 pub(super) fn sweep() {}
 
-/// Whether a folder of this name is one of a program.
+/// Returns true if a folder of this name belongs to a program.
 #[cfg_attr(not(unix), cfg(test))]
 fn is_ours(name: &str) -> bool {
     let rest = name
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_program_has_left_is_swept() {
+    fn sweep_removes_only_folders_of_programs() {
         assert!(is_ours("mimir-12-0123456789abcdef"));
         for other in [
             "mimir-12",
@@ -161,7 +161,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_in_use_stays() {
+    fn sweep_keeps_folders_in_use() {
         let used = Temporary::new().unwrap();
         let left = Temporary::new().unwrap();
         let path = left.path().to_owned();
@@ -173,7 +173,7 @@ mod tests {
                 .set_modified(old)
                 .unwrap();
         }
-        // As a process that was killed leaves it: without its lock.
+        // The state after a killed process: without its lock.
         let Temporary { _lock, .. } = &left;
         rustix::fs::flock(_lock, rustix::fs::FlockOperation::Unlock).unwrap();
         sweep();

@@ -1,4 +1,4 @@
-//! Scripts outside of any call: what is found out about code by running it, before it is anybody's tool.
+//! Scripts outside of any call: running code to inspect it, before it becomes a tool.
 
 use mimir_core::{Code, Limits, ToolError};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::guest::Start;
 use crate::{call, faults};
 
 impl ScriptEngine {
-    /// Runs a script outside of any call, in no more than `limits`: nothing is in its reach, and it waits for nothing.
+    /// Runs a script outside of any call, within `limits`: it has access to nothing, and cannot wait.
     pub async fn alone(&self, script: &str, limits: Limits) -> Result<String, ToolError> {
         let ready = self.ready().await?;
         let mut store = ready.store(Start::alone(GuardedFs::none(), limits))?;
@@ -39,7 +39,7 @@ impl ScriptEngine {
             Turn::Done(Told::TooLarge {}) => Err(call::too_large(limits.output_bytes)),
             Turn::Done(Told::Error(fault)) => Err(failed(fault)),
             Turn::Wishes(_) => {
-                let message = "the code waits for something; here it can only compute";
+                let message = "the code waits for a promise, but it can only compute while it is inspected";
                 Err(ToolError::new(Code::ExecutionError, message))
             }
         }

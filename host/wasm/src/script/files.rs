@@ -1,4 +1,5 @@
-//! Wishes about files, fulfilled by the same filesystem that components see: the same mounts, shields and bounds.
+//! File requests of scripts, served by the same file system that components see: the same mounts, protected paths and
+//! limits.
 
 use mimir_core::{Code, Limits, ToolError, text};
 use serde::Deserialize;
@@ -20,18 +21,18 @@ use crate::guest::Guest;
 /// Bytes read at once.
 const PART: u64 = 1 << 20;
 
-/// Folders within folders that are removed: a tree that is deeper is not an honest one.
+/// Maximum depth of a folder to be removed: a deeper tree is not an honest one.
 const DEEPEST: usize = 256;
 
-/// How a file is written.
+/// The mode of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Mode {
-    /// What was in it is gone.
+    /// Replaces its content.
     Replace,
-    /// Behind what is in it.
+    /// Appends to its content.
     Append,
-    /// Only if it is not there.
+    /// Only if it does not exist.
     Create,
 }
 
@@ -45,7 +46,7 @@ impl Mode {
     }
 }
 
-/// Does something to files at once.
+/// Performs a file request synchronously.
 pub(super) async fn now(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> Done {
     let most = guest.most_output as u64;
     let mut view = View {
@@ -73,7 +74,7 @@ pub(super) async fn now(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> 
     })
 }
 
-/// The name of a code among those of errno.
+/// Returns the errno name of a code.
 fn errno(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::NoEntry => "ENOENT",
@@ -94,7 +95,7 @@ fn errno(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Fulfils a wish.
+/// Performs a file request.
 pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> Answer {
     let mut view = View {
         view: guest.fs(),
@@ -105,7 +106,7 @@ pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> A
         Fault::Told(error) => error,
         Fault::Code(path, code) => {
             let mut error = failure(&path, code);
-            // The filesystem keeps the reason of a refusal, and gives a guest only a code.
+            // The file system stores the reason of a refusal, and returns only a code to a guest.
             if code == ErrorCode::NotPermitted
                 && let Some(refusal) = guest.fs.refusals().last()
             {
@@ -126,7 +127,7 @@ struct View<'a> {
     most: u64,
 }
 
-/// The path as the filesystem takes it: relative to the workspace.
+/// Returns the path in the form that the file system expects: relative to the workspace.
 fn relative(path: &str) -> String {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
@@ -142,19 +143,19 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
         ErrorCode::NoEntry => (Code::FileNotFound, "does not exist".to_owned()),
         ErrorCode::Exist => (Code::AlreadyExists, "exists already".to_owned()),
         ErrorCode::NotPermitted | ErrorCode::Access => {
-            let what = "is not there for this tool, or not to be changed";
+            let what = "is not accessible for this tool, or read-only";
             (Code::PermissionDenied, what.to_owned())
         }
         ErrorCode::ReadOnly => (Code::PermissionDenied, "can only be read".to_owned()),
         ErrorCode::IsDirectory => (Code::InvalidPath, "is a directory".to_owned()),
         ErrorCode::NotDirectory => (Code::InvalidPath, "is not a directory".to_owned()),
         ErrorCode::NotEmpty => {
-            let what = "is not empty; `{recursive: true}` removes what is in it too";
+            let what = "is not empty; use `{recursive: true}` to remove its contents as well";
             (Code::InvalidInput, what.to_owned())
         }
         ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => (
             Code::InvalidPath,
-            "is not a path that can be used".to_owned(),
+            "is not a valid path".to_owned(),
         ),
         ErrorCode::InsufficientSpace => (
             Code::LimitExceeded,
@@ -283,7 +284,7 @@ impl View<'_> {
         Ok(empty(Value::Null))
     }
 
-    /// The root of the workspace.
+    /// Returns the root of the workspace.
     fn root(&mut self) -> Result<Resource<Descriptor>, Fault> {
         let roots = self.view.get_directories();
         let mut roots = roots.map_err(internal)?.into_iter();
@@ -351,7 +352,7 @@ impl View<'_> {
                 let most = text::bytes(self.most);
                 let path = text::visible(path);
                 let message = format!(
-                    "`{path}` is larger than {most}, the most that a script reads at once (limits.outputBytes)"
+                    "`{path}` is larger than {most}, the limit for one read of a script (limits.outputBytes)"
                 );
                 return Err(Fault::Told(ToolError::new(Code::LimitExceeded, message)));
             }
@@ -417,7 +418,7 @@ impl View<'_> {
         read.map(|()| found)
     }
 
-    /// Makes a folder, and the ones on the way to it.
+    /// Creates a folder, and its missing parents.
     async fn make(&mut self, path: &str) -> Result<(), Fault> {
         let whole = relative(path);
         let mut made = String::new();
@@ -467,7 +468,7 @@ impl View<'_> {
             }
             emptied.push(folder);
         }
-        // What was found first holds what was found later.
+        // In reverse order, so that a folder is removed after its subfolders.
         for folder in emptied.iter().rev() {
             self.remove_one(folder, true).await?;
         }

@@ -1,5 +1,5 @@
-//! Links the runtime of JavaScript to the world of a plugin: the contract, and of its imports and of WASI's only what the
-//! tools of the plugin need. So what a plugin imports says what it can do, as that of any other does.
+//! Links the JavaScript runtime to the world of a plugin: the contract, and only those of its imports and of WASI's
+//! that the tools of the plugin need. So the imports of a plugin show its capabilities, like those of any other.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use wit_parser_258::{Resolve, WorldId};
 
 use super::plugin::{PluginParts, Reach};
 
-/// The functions of WASI that the code of `builtins/javascript/plugin` calls. The runtime itself wants a few more.
+/// The WASI functions that the code of `builtins/javascript/plugin` calls. The runtime itself needs a few more.
 const ALWAYS: &[(&str, &[&str])] = &[
     ("wasi:io/poll", &["poll"]),
     ("wasi:clocks/monotonic-clock", &["subscribe-duration"]),
@@ -75,17 +75,17 @@ const NETWORK: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The version of WASI that the runtime was made with, and that the code imports.
+/// The version of WASI that the runtime was built with, and that the code imports.
 const WASI: &str = "0.2.9";
 
 /// The version of the contract.
 const CONTRACT: &str = "1.0.0";
 
-/// The stack of the runtime in its memory, as in the engine of scripts: it ends 256 KiB before, with an error that a tool
-/// can catch.
+/// The stack of the runtime in its memory, as in the engine for scripts: the runtime reports an error 256 KiB before
+/// its end, which a tool can catch.
 const STACK: u32 = 4 << 20;
 
-/// The linked component, not yet in any state.
+/// Returns the linked component, not yet initialized.
 pub(super) fn link(parts: &PluginParts, reach: Reach) -> wasmtime::Result<Vec<u8>> {
     let (_, bound) = metadata::decode(parts.runtime).map_err(told)?;
     let mut resolve = bound.resolve;
@@ -114,7 +114,8 @@ fn told(error: impl fmt::Display) -> wasmtime::Error {
     wasmtime::Error::msg(format!("{error:#}"))
 }
 
-/// What lies between the runtime and the world. A function of WASI that nothing calls is left out, and so not imported.
+/// Returns the module that connects the runtime and the world. A WASI function that is never called is left out, and
+/// so not imported.
 fn glue(resolve: &Resolve, world: WorldId, reach: Reach) -> Vec<u8> {
     let called = called(reach);
     let mut resolve = resolve.clone();
@@ -146,7 +147,7 @@ fn tables(reach: Reach) -> impl Iterator<Item = &'static (&'static str, &'static
         .flat_map(|(_, table)| table)
 }
 
-/// Interfaces of WASI, without its name, and their functions.
+/// Returns WASI interfaces, without the package name, and their functions.
 fn called(reach: Reach) -> BTreeSet<(&'static str, &'static str)> {
     let all = tables(reach).flat_map(|(interface, functions)| {
         let interface = interface.trim_start_matches("wasi:");
@@ -155,7 +156,7 @@ fn called(reach: Reach) -> BTreeSet<(&'static str, &'static str)> {
     all.collect()
 }
 
-/// The world, in WIT.
+/// Returns the world, in WIT.
 fn world(reach: Reach) -> String {
     let mut text = "package mimir:built;\nworld plugin {\n".to_owned();
     let interfaces: BTreeSet<_> = tables(reach).map(|(interface, _)| interface).collect();

@@ -1,5 +1,5 @@
-//! Wishes that take their time: commands, requests, other tools, waiting. Each is fulfilled beside the others and goes
-//! through the effect gate of its kind.
+//! Asynchronous requests of scripts: commands, HTTP requests, other tools, waiting. They run concurrently, and each
+//! passes the effect gate of its kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +20,22 @@ use crate::backend;
 use crate::host::WasmHost;
 use crate::http::{Clients, Network};
 
-/// What a wish came to: JSON, and bytes where bytes were wished for.
+/// The result of a request: JSON, and bytes if bytes were requested.
 pub(crate) type Answer = Result<(Value, Vec<u8>), ToolError>;
 
-/// The ways of one call to the outside.
+/// The access of one call to the outside.
 pub(crate) struct Outside {
     pub commands: Option<Effects>,
     pub nested: Option<Nested>,
     pub network: Option<Arc<Network>>,
     pub model: Option<Effects>,
-    /// What it keeps between calls.
+    /// Its storage between calls.
     pub storage: Option<Storage>,
-    /// The time of its call.
+    /// The deadline of its call.
     pub deadline: Deadline,
 }
 
-/// An answer in the form in which an engine takes it: whether it is a failure, JSON, bytes.
+/// Encodes a result for an engine: true for a failure, JSON, bytes.
 pub(super) fn told(answer: Answer) -> (bool, String, Vec<u8>) {
     match answer {
         Ok((value, bytes)) => (false, value.to_string(), bytes),
@@ -49,7 +49,7 @@ pub(super) fn told(answer: Answer) -> (bool, String, Vec<u8>) {
     }
 }
 
-/// The refusal of what was not granted.
+/// Returns the error for missing access.
 pub(super) fn missing(what: &str) -> ToolError {
     let message = format!("the tool was not granted {what}");
     ToolError::new(Code::PermissionDenied, message)
@@ -70,7 +70,7 @@ impl Data {
 }
 
 impl Outside {
-    /// The ways that a call was granted. `clients` keeps connections between calls.
+    /// Returns the access that a call was granted. `clients` holds the connections reused between calls.
     pub(crate) fn of(call: &Approved, host: &Arc<WasmHost>, clients: &Arc<Clients>) -> Self {
         let rights = call.rights();
         let network = (!rights.hosts.is_empty())
@@ -85,7 +85,7 @@ impl Outside {
         }
     }
 
-    /// Fulfils a wish. What is done for it ends when this is dropped.
+    /// Performs a request. Dropping this future cancels it.
     pub(crate) async fn answer(&self, wish: Other) -> Answer {
         match wish {
             Other::Execute {
@@ -140,7 +140,7 @@ impl Outside {
                 let storage = self.storage.as_ref().ok_or_else(|| {
                     ToolError::new(
                         Code::PermissionDenied,
-                        "only a tool that says `storage` in its code keeps something between calls",
+                        "only a tool with `storage` in its code can store values between calls",
                     )
                 })?;
                 Ok((kept(storage, wish).await?, Vec::new()))
@@ -149,14 +149,14 @@ impl Outside {
     }
 }
 
-/// What a script keeps is JSON.
+/// Performs a storage request; the values are JSON.
 async fn kept(storage: &Storage, wish: Keep) -> Result<Value, ToolError> {
     Ok(match wish {
-        // Nothing is not the same as `null`.
+        // A missing value is not the same as `null`.
         Keep::Get { key } => match storage.get(key).await? {
             Some(bytes) => {
                 let value: Value = serde_json::from_slice(&bytes)
-                    .map_err(|_| ToolError::new(Code::Internal, "what is kept is not JSON"))?;
+                    .map_err(|_| ToolError::new(Code::Internal, "the stored value is not JSON"))?;
                 json!({ "value": value })
             }
             None => json!({}),
@@ -173,7 +173,7 @@ async fn kept(storage: &Storage, wish: Keep) -> Result<Value, ToolError> {
     })
 }
 
-/// A directory relative to the workspace root, where a script writes `.`, `./src` or `/src`.
+/// Returns a directory relative to the workspace root, which a script writes as `.`, `./src` or `/src`.
 fn directory(path: &str) -> Option<String> {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
@@ -182,7 +182,7 @@ fn directory(path: &str) -> Option<String> {
     (!rest.is_empty() && rest != ".").then(|| rest.to_owned())
 }
 
-/// A time as a script writes it; one that is none is none at all.
+/// Converts a time of a script; an invalid one counts as zero.
 pub(super) fn millis(time: f64) -> Duration {
     Duration::try_from_secs_f64(time / 1000.0).unwrap_or(Duration::ZERO)
 }
@@ -209,11 +209,11 @@ fn request(
     let mut request = Request::new(Bytes::from(data.bytes()?));
     *request.uri_mut() = mimir_net::uri(url)?;
     *request.method_mut() = Method::from_bytes(method.as_bytes())
-        .map_err(|_| bad(format!("`{}` is no method", text::visible(method))))?;
+        .map_err(|_| bad(format!("`{}` is not a valid HTTP method", text::visible(method))))?;
     for (name, value) in headers {
         let shown = text::visible(&name);
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| bad(format!("`{shown}` is no name of a header")))?;
+            .map_err(|_| bad(format!("`{shown}` is not a valid header name")))?;
         let value = HeaderValue::from_str(&value)
             .map_err(|_| bad(format!("the value of the header `{shown}` cannot be sent")))?;
         request.headers_mut().append(name, value);
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_says_where_in_several_ways() {
+    fn directory_is_read_in_several_spellings() {
         for root in [".", "./", "/", "", "./."] {
             assert_eq!(directory(root), None, "{root:?}");
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_times_do_no_harm() {
+    fn millis_accepts_odd_times() {
         assert_eq!(millis(1500.0), Duration::from_millis(1500));
         for odd in [-1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(millis(odd), Duration::ZERO);

@@ -1,7 +1,7 @@
-//! What the engine of JavaScript has done at once, while the script waits: the import `host` of its world. Files are those
-//! that wishes reach, by the same filesystem; the rest computes.
+//! Synchronous requests of the JavaScript engine: the import `host` of its world, during which the script waits. Files
+//! are accessed through the same file system as in asynchronous requests; the rest only computes.
 //!
-//! Never here: what a script may reach.
+//! Out of scope: permissions of a script.
 
 use std::io::{Read as _, Write as _};
 
@@ -18,32 +18,32 @@ use super::files::{self, Mode};
 use super::trace::Loaded;
 use crate::guest::Guest;
 
-/// The import that does it.
+/// The import with this function.
 const INTERFACE: &str = "mimir:script/host@1.0.0";
 
-/// Random bytes that are handed out at once; Node has the same bound for `getRandomValues`.
+/// Maximum number of random bytes per request; Node has the same limit for `getRandomValues`.
 const RANDOM: usize = 65_536;
 
-/// Files that one program may load. Each has lines of its own in the stacks of the engine.
+/// Maximum number of files that one program may load. Each has its own lines in the stacks of the engine.
 const MODULES: usize = 1_000;
 
-/// What code is that a program comes by while it runs.
+/// The origin of code that a program loads while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Late {
     /// A file of the workspace that is required or imported.
     Module,
-    /// What `eval` is given.
+    /// The argument of `eval`.
     Eval,
 }
 
-/// Code that was compiled, and from places in it to places in the file: line and column each, all from 1.
+/// Compiled code, and a map of positions in it to positions in the file: line and column each, all from 1.
 pub type Compiled = (String, Vec<[u32; 4]>);
 
-/// Compiles such code. The error is a sentence with the place in front.
+/// Compiles such code. The error is a sentence with the position in front.
 pub type Compiler = fn(code: &str, late: Late) -> Result<Compiled, String>;
 
-/// Something that is done at once.
+/// A request that is performed synchronously.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(super) enum Request {
@@ -103,7 +103,7 @@ pub(super) enum Zlib {
     InflateRaw,
 }
 
-/// Why something was not done: a code of errno, and what is known beside it.
+/// The reason of a failure: an errno code, and a message.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) code: &'static str,
@@ -154,7 +154,7 @@ async fn perform(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> Done {
         Request::Random { count } => {
             let mut bytes = vec![0; count.min(RANDOM)];
             let filled = SystemRandom::new().fill(&mut bytes);
-            filled.map_err(|_| Refused::new("EIO", "the system gives no random numbers"))?;
+            filled.map_err(|_| Refused::new("EIO", "the system returned no random numbers"))?;
             Ok((Value::Null, bytes))
         }
         Request::Zlib { how } => {
@@ -173,7 +173,7 @@ async fn perform(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> Done {
     }
 }
 
-/// Hashes a piece: a hash of many is begun by the first and told after the last.
+/// Hashes a chunk: a hash of several chunks begins with the first and ends with the last.
 fn hash(guest: &mut Guest, name: &str, (first, last): (bool, bool), bytes: &[u8]) -> Done {
     let algorithm = match name {
         "sha1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
@@ -181,7 +181,7 @@ fn hash(guest: &mut Guest, name: &str, (first, last): (bool, bool), bytes: &[u8]
         "sha384" => &digest::SHA384,
         "sha512" => &digest::SHA512,
         "sha512-256" => &digest::SHA512_256,
-        _ => return Err(Refused::new("EINVAL", format!("there is no hash `{name}`"))),
+        _ => return Err(Refused::new("EINVAL", format!("the hash `{name}` is not supported"))),
     };
     let begun = if first { None } else { guest.hash.take() };
     let mut context = begun.unwrap_or_else(|| digest::Context::new(algorithm));
@@ -217,29 +217,29 @@ fn zlib(how: Zlib, bytes: &[u8], most: usize) -> Result<Vec<u8>, Refused> {
     }
 }
 
-/// What a decoder gives: no more than may be handed over.
+/// Reads the output of a decoder, up to the limit for data handed over.
 fn unpacked(decoder: impl std::io::Read, most: usize) -> Result<Vec<u8>, Refused> {
     let mut all = Vec::new();
     let read = decoder.take(most as u64 + 1).read_to_end(&mut all);
     read.map_err(|error| Refused::new("Z_DATA_ERROR", error.to_string()))?;
     if all.len() > most {
         let most = mimir_core::text::bytes(most as u64);
-        let why = format!("it unpacks to more than {most} (limits.outputBytes)");
+        let why = format!("it decompresses to more than {most} (limits.outputBytes)");
         return Err(Refused::new("ERR_BUFFER_TOO_LARGE", why));
     }
     Ok(all)
 }
 
-/// Compiles code that came later. Its lines begin where no other code of the program has any.
+/// Compiles code loaded at run time. Its lines begin where no other code of the program has any.
 async fn compile(guest: &mut Guest, path: String, late: Late, bytes: Vec<u8>) -> Done {
     let Some(compiler) = guest.compiler else {
         return Err(Refused::new(
             "ENOSYS",
-            "code that comes later is only compiled for programs",
+            "code is loaded at run time only in programs",
         ));
     };
     if guest.loaded.len() >= MODULES {
-        let why = format!("a program loads at most {MODULES} files and texts");
+        let why = format!("a program may load at most {MODULES} files and texts");
         return Err(Refused::new("EMFILE", why));
     }
     let code = String::from_utf8_lossy(&bytes).into_owned();

@@ -1,9 +1,9 @@
-//! Plugins in JavaScript: components of the contract, made here of the runtime and of code that has been compiled.
+//! Plugins in JavaScript: components of the contract, built here from the runtime and compiled code.
 //!
-//! The code runs once, when the plugin is made, and the state that it comes to is kept: a call starts there. Nothing is
-//! in reach of it then, no file, no network and no clock that counts.
+//! The code runs once, when the plugin is built, and the resulting state is saved: each call starts there. The code
+//! has no access to anything then, no file, no network and no real clock.
 //!
-//! Never here: the languages, and what the tools of the plugin are.
+//! Out of scope: the languages, and the tools of the plugin.
 
 use std::sync::Arc;
 
@@ -14,39 +14,39 @@ use crate::compile::blocking;
 use crate::error::HostError;
 use crate::host::WasmHost;
 
-/// What people call the component before the code is in it.
+/// Display name of the component before the code is added.
 const NAME: &str = "the runtime of plugins in TypeScript";
 
-/// What a plugin in JavaScript is made of.
+/// The parts of a plugin in JavaScript.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginParts {
     /// The runtime, as a library.
     pub runtime: &'static [u8],
-    /// What stands in for imports of the runtime that no world has, by the names of their modules.
+    /// Substitutes for imports of the runtime that no world has, by module name.
     pub adapters: &'static [(&'static str, &'static [u8])],
     /// The contract, in WIT.
     pub contract: &'static str,
-    /// What stands before all of the following.
+    /// Code that precedes all of the following.
     pub prelude: &'static str,
-    /// What does the wishes of a tool about files, for those that have any.
+    /// Code for the file requests of a tool, included if it has any.
     pub files: &'static str,
-    /// Those that change them.
+    /// Code for requests that change files.
     pub changes: &'static str,
-    /// Those for requests.
+    /// Code for HTTP requests.
     pub requests: &'static str,
-    /// Those for commands.
+    /// Code for commands.
     pub commands: &'static str,
-    /// Those for other tools.
+    /// Code for other tools.
     pub tools: &'static str,
-    /// Those for the model.
+    /// Code for the model.
     pub model: &'static str,
-    /// Those for what is kept between calls.
+    /// Code for storage.
     pub storage: &'static str,
     /// The exports.
     pub toolset: &'static str,
 }
 
-/// What the tools of a plugin can reach: what it imports.
+/// The access of a plugin's tools, which determines its imports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Files of the workspace.
@@ -59,14 +59,14 @@ pub struct Reach {
     pub tools: bool,
     /// The model.
     pub model: bool,
-    /// What it keeps.
+    /// Storage.
     pub storage: bool,
-    /// Whether it exports the judgement of its own calls.
+    /// True if it exports the assessment of its own calls.
     pub assesses: bool,
 }
 
 impl PluginParts {
-    /// The module that the runtime is started with.
+    /// Returns the module that the runtime is started with.
     fn module(self, reach: Reach, code: &str, about: &str) -> String {
         let given = [
             (true, self.prelude),
@@ -81,14 +81,14 @@ impl PluginParts {
         ];
         let given = given.into_iter().filter(|(is_given, _)| *is_given);
         let mut module: String = given.map(|(_, part)| part).collect();
-        // JSON is JavaScript.
+        // JSON is valid JavaScript.
         let code = serde_json::Value::from(code);
         module += &format!("begin(evaluate({code}), {about});\n");
         module
     }
 }
 
-/// Makes a plugin. `code` is a function that gives the exports of the module, `about` the JSON that the exports are told.
+/// Builds a plugin. `code` is a function that returns the exports of the module, `about` the JSON passed to them.
 pub async fn make(
     host: &Arc<WasmHost>,
     parts: PluginParts,

@@ -1,5 +1,5 @@
-//! The timers of one script. A script may set as many as it likes without being granted anything, so each costs the host
-//! a few words, and there is a most.
+//! Timers of one script. A script may set timers without any grant, so each costs the host only a few words, and their
+//! number is limited.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use mimir_core::{Code, ToolError};
 use tokio::time::Instant;
 
-/// Timers that one script may have at a time: no program needs them, and each wakes the engine.
+/// Maximum number of timers of one script: no program needs that many, and each wakes the engine.
 const MOST: usize = 10_000;
 
-/// Who waits longer than any call may last waits for ever.
+/// A longer wait than any call may last is a wait for ever.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Timers in the order in which they are due; those of one moment in the order in which they were set.
+/// Timers in the order in which they are due; those of the same moment in the order in which they were set.
 #[derive(Default)]
 pub(super) struct Timers {
     due: BTreeSet<(Instant, u32)>,
@@ -28,7 +28,7 @@ impl Timers {
     pub(super) fn add(&mut self, id: u32, time: Duration) -> Result<(), ToolError> {
         self.remove(id);
         if self.due.len() == MOST {
-            let message = format!("the script waits for more than {MOST} timers at once");
+            let message = format!("the script has more than {MOST} timers");
             return Err(ToolError::new(Code::LimitExceeded, message));
         }
         let when = Instant::now() + time.min(LONGEST);
@@ -37,14 +37,14 @@ impl Timers {
         Ok(())
     }
 
-    /// Forgets a timer, if it is one.
+    /// Removes a timer, if it exists.
     pub(super) fn remove(&mut self, id: u32) {
         if let Some(when) = self.when.remove(&id) {
             self.due.remove(&(when, id));
         }
     }
 
-    /// Waits for the next one that is due. Nothing is lost where this is dropped before.
+    /// Waits for the next timer. Dropping this future loses no timer.
     pub(super) async fn next(&mut self) -> Option<u32> {
         let (when, id) = self.due.first().copied()?;
         tokio::time::sleep_until(when).await;
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn they_are_due_in_their_order() {
+    async fn timers_are_due_in_order() {
         let mut timers = Timers::default();
         for (id, millis) in [(1, 20), (2, 0), (3, 20), (4, 5), (5, 1)] {
             timers.add(id, Duration::from_millis(millis)).unwrap();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_most() {
+    fn timers_are_limited() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let _inside = runtime.enter();
         let mut timers = Timers::default();

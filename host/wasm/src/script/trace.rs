@@ -1,40 +1,40 @@
-//! Stacks as the engine of JavaScript writes them, in the lines of the files that the code came from.
+//! Mapping of JavaScript stack traces to the lines of the source files.
 
 use mimir_core::ToolError;
 use serde_json::Value;
 
 use super::STACK;
 
-/// What engines call code that was evaluated, and so what stands before its places.
+/// The engine's names for evaluated code, which precede its positions.
 const EVALUATED: [&str; 2] = ["<input>:", "<eval>:"];
 
-/// Frames that a stack is told with. The innermost ones name the fault.
+/// Maximum number of frames in a stack trace. The innermost ones show the fault.
 const MOST: usize = 20;
 
-/// Lines before the first file: what is evaluated as text has its own lines from 1 on, and is told from it by that.
+/// Lines before the first file: code evaluated as text has its own lines from 1 on, and is distinguished by that.
 const BEFORE: u32 = 1_000;
 
 /// Code that a program has loaded.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// How stacks call the file.
+    /// The name of the file in stack traces.
     pub path: String,
-    /// Lines before its first, as the engine counts.
+    /// Number of lines before its first one, as counted by the engine.
     pub base: u32,
-    /// Its lines, as compiled.
+    /// Its number of lines, as compiled.
     pub lines: u32,
-    /// From places in what the engine evaluates to places in the file: line and column there, line and column here,
+    /// Map of positions in the evaluated code to positions in the file: line and column there, line and column here,
     /// all from 1, in the order of the former.
     pub map: Vec<[u32; 4]>,
 }
 
 impl Loaded {
-    /// The file that a program begins with, compiled to `code`.
+    /// Returns the initial file of a program, compiled to `code`.
     pub fn first(path: &str, code: &str, map: Vec<[u32; 4]>) -> Self {
         Self::after(&[], path.to_owned(), code, map)
     }
 
-    /// One that is loaded after these: its lines begin where no other code has any.
+    /// Returns a file loaded after these: its lines begin where no other code has any.
     pub(crate) fn after(all: &[Self], path: String, code: &str, map: Vec<[u32; 4]>) -> Self {
         let base = all.last().map_or(BEFORE, |last| last.base + last.lines);
         Self {
@@ -46,7 +46,7 @@ impl Loaded {
     }
 }
 
-/// The frames of a stack that are in these files, with the places in them.
+/// Returns the frames of a stack that are in these files, with their positions in them.
 pub fn frames(all: &[Loaded], stack: &str) -> Vec<String> {
     mapped(stack, &|row, column| {
         let at = all.partition_point(|one| one.base < row);
@@ -59,7 +59,7 @@ pub fn frames(all: &[Loaded], stack: &str) -> Vec<String> {
     })
 }
 
-/// What is on stderr when a program has thrown something.
+/// Returns the text for stderr after an uncaught error.
 pub(super) fn uncaught(all: &[Loaded], error: &ToolError) -> String {
     let stack = error
         .details
@@ -73,7 +73,7 @@ pub(super) fn uncaught(all: &[Loaded], error: &ToolError) -> String {
     text
 }
 
-/// The frames of a stack for whose line and column there is a place.
+/// Returns the frames of a stack whose line and column can be mapped.
 pub fn mapped(stack: &str, place: &dyn Fn(u32, u32) -> Option<String>) -> Vec<String> {
     let frames = stack.lines().filter_map(|line| {
         let line = line.trim();
@@ -107,7 +107,7 @@ pub fn mapped(stack: &str, place: &dyn Fn(u32, u32) -> Option<String>) -> Vec<St
     kept
 }
 
-/// The place in the code that a place in what was compiled comes from.
+/// Returns the source position of a position in the compiled code.
 pub fn original(map: &[[u32; 4]], row: u32, column: u32) -> Option<[u32; 2]> {
     let after = map.partition_point(|[line, at, ..]| (*line, *at) <= (row, column));
     let [line, _, source, at] = *map.get(after.checked_sub(1)?)?;

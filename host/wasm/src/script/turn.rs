@@ -1,40 +1,40 @@
-//! What an engine returns when a script has nothing left to compute. The script can write any of it.
+//! The return value of an engine when a script has nothing left to compute. The script can write any of it.
 
 use serde::Deserialize;
 
-/// One turn.
+/// The return value of one turn.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Turn {
-    /// It is over.
+    /// The script has ended.
     Done(Told),
-    /// It goes on when these are answered, and the ones before them.
+    /// The script continues when these requests are answered, along with earlier ones.
     Wishes(Vec<Wish>),
 }
 
-/// What a script came to.
+/// The result of a script.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Told {
     Text(String),
-    /// A result that is longer than it may be.
+    /// The result exceeds its limit.
     TooLarge {},
     Error(Fault),
 }
 
-/// What a script threw.
+/// An error thrown by a script.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fault {
     pub name: Option<String>,
     pub message: String,
     pub stack: Option<String>,
-    /// What it is, where it is no error.
+    /// The thrown value, if it is not an `Error`.
     pub thrown: Option<String>,
-    /// The wish whose failure it is.
+    /// The number of the request that failed with it.
     pub wish: Option<u32>,
 }
 
-/// Something that a script wants of the outside.
+/// A request of a script to the host.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wish {
     pub id: u32,
@@ -47,21 +47,21 @@ pub(super) struct Wish {
 pub(super) enum Kind {
     Files(Files),
     Other(Other),
-    /// To be answered after a time.
+    /// A reply after a delay.
     Sleep {
         millis: f64,
     },
-    /// The end of the wish of the same number: nobody waits for its answer.
+    /// Cancels the request with the same number: its result is not needed any more.
     Wake,
 }
 
-/// Wishes about files.
+/// File requests.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(super) enum Files {
     Read {
         path: String,
-        /// Whether it is wanted as text.
+        /// True if the content is requested as text.
         text: bool,
     },
     Write {
@@ -95,7 +95,7 @@ pub(crate) struct Data {
     pub base64: Option<String>,
 }
 
-/// Wishes that take their time.
+/// Asynchronous requests.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(crate) enum Other {
@@ -125,7 +125,7 @@ pub(crate) enum Other {
     Keep(Keep),
 }
 
-/// Wishes about what a tool keeps between calls.
+/// Storage requests.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "how", rename_all = "camelCase")]
 pub(crate) enum Keep {

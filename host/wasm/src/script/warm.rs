@@ -1,8 +1,8 @@
-//! Brings an engine into the state that every call starts in: its runtime made, its prelude run. What that takes is paid
-//! once per machine and version; a call copies pages.
+//! Creates the state of an engine in which every call starts: its runtime initialized, its prelude run. This is done
+//! once per machine and version; a call only copies pages.
 //!
-//! It is done here and not by a build script, because it takes an engine that runs wasm: a second wasmtime in every
-//! build costs minutes, two compilations of the engine here cost seconds, once.
+//! It is done here rather than in a build script, because it needs an engine that runs wasm: a second wasmtime in
+//! every build costs minutes, two compilations of the engine here cost seconds, once.
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ use crate::fs::GuardedFs;
 use crate::guest::{Guest, Start};
 use crate::host::WasmHost;
 
-/// What the runtime wants to have run before any script: the place for the types of streams, of which there are none.
+/// Code that the runtime requires before any script: the object for types of streams, which are not used.
 const SHIM: &str = "globalThis.wit = {};";
 
-/// Part of the name under which the state is kept: a new number where the way to it changes.
+/// Part of the cache key of the state: increase it when its creation changes.
 const FORM: u32 = 1;
 
-/// What making the state may take.
+/// Fuel for creating the state.
 const FUEL: u64 = 20_000_000_000;
 const HANDED_OVER: usize = 256 << 20;
 
-/// An engine that can be instantiated in its state.
+/// An engine that can be instantiated in its initial state.
 pub(super) struct Ready {
     pre: InstancePre<Guest>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Engine {
 
 type Resume = TypedFunc<(u32, bool, String, Vec<u8>), (String,)>;
 
-/// The engine, from the cache or made now.
+/// Returns the engine, from the cache or created now.
 pub(super) async fn ready(host: &Arc<WasmHost>, parts: &EngineParts) -> Result<Ready, HostError> {
     let running = host.running()?;
     let (digest, limits) = (digest(parts), host.compile_limits());
@@ -77,10 +77,10 @@ pub(super) fn broken(error: wasmtime::Error) -> HostError {
     HostError::Engine(format!("the engine for scripts is broken: {error:#}"))
 }
 
-/// The linker of all components, and what the runtime imports to load modules: there are none.
+/// Returns the linker of all components, with the runtime's import for loading modules, which always fails.
 fn linker(all: &Linker<Guest>) -> wasmtime::Result<Linker<Guest>> {
     type Answer = (Result<String, String>,);
-    let none = || Ok((Err("scripts import nothing".to_owned()),));
+    let none = || Ok((Err("scripts cannot import modules".to_owned()),));
     let mut linker = all.clone();
     let mut loader = linker.instance("local:init/module-loader")?;
     loader.func_wrap(
@@ -94,8 +94,8 @@ fn linker(all: &Linker<Guest>) -> wasmtime::Result<Linker<Guest>> {
     Ok(linker)
 }
 
-/// A linked component in the state that its runtime is in when the module `prelude` has run. `name` is shown while
-/// it is compiled.
+/// Returns a linked component in the state of its runtime after the module `prelude` has run. `name` is shown during
+/// compilation.
 pub(super) async fn snapshot(
     host: &Arc<WasmHost>,
     linked: &[u8],
@@ -132,7 +132,7 @@ pub(super) async fn snapshot(
         .call_async(&mut store, arguments)
         .await
         .map_err(broken)?;
-    done.map_err(|error| HostError::Engine(format!("the prelude of scripts fails: {error}")))?;
+    done.map_err(|error| HostError::Engine(format!("the prelude of scripts failed: {error}")))?;
     let mut state = State {
         store: &mut store,
         instance,
@@ -145,11 +145,11 @@ pub(super) async fn snapshot(
     }
 }
 
-/// Where the state of an instance is read from: functions that `instrument_component` has added.
+/// Source of an instance's state: functions added by `instrument_component`.
 struct State<'a> {
     store: &'a mut Store<Guest>,
     instance: Instance,
-    /// The first thing that went wrong; the trait has no room for it.
+    /// The first error; the trait cannot return one.
     fault: Option<wasmtime::Error>,
 }
 
@@ -217,7 +217,7 @@ impl wasmtime_wizer::ComponentInstanceState for State<'_> {
 }
 
 impl Ready {
-    /// A store with the bounds of one call.
+    /// Creates a store with the limits of one call.
     pub(super) fn store(&self, start: Start) -> Result<Store<Guest>, ToolError> {
         let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
         call::store(self.pre.engine(), start, most, call::OUTPUT_LIMIT)
@@ -233,7 +233,7 @@ impl Ready {
 }
 
 impl Engine {
-    /// The first turn.
+    /// Runs the first turn.
     pub(super) async fn start(
         &self,
         store: &mut Store<Guest>,
@@ -246,7 +246,7 @@ impl Engine {
         Ok(start.call_async(&mut *store, (code, input)).await?.0)
     }
 
-    /// The next turn.
+    /// Runs the next turn.
     pub(super) async fn resume(
         &mut self,
         store: &mut Store<Guest>,

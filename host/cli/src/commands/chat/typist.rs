@@ -1,4 +1,4 @@
-//! Lines that a person types: edited, completed, kept. A thread waits for them, so that all else goes on.
+//! Line editor of the chat, with completion and history. It reads on a thread, so that the rest is not blocked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,28 +16,28 @@ use tokio::sync::oneshot;
 use crate::exit::Failure;
 use crate::output::{FAINT, note, styled};
 
-/// What came of waiting for a line.
+/// Result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// A line, or several.
+    /// One or more lines.
     Line(String),
-    /// Nothing that counts.
+    /// Nothing to act on.
     Nothing,
-    /// There is nobody any more.
+    /// The input has ended.
     End,
 }
 
-/// Who types.
+/// The line editor.
 pub(super) struct Typist {
     asks: SyncSender<oneshot::Sender<Typed>>,
     before: Terminal,
-    /// Whether a line is being typed: then the terminal hands out single keys.
+    /// True while a line is being edited: the terminal is in raw mode.
     waiting: AtomicBool,
     words: Arc<Mutex<Vec<String>>>,
     typed: Arc<Mutex<Vec<String>>>,
 }
 
-/// What stands before a line.
+/// The prompt.
 const PROMPT: &str = "> ";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,7 +45,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Typist {
-    /// Begins with what was typed before.
+    /// Starts with the history of earlier input.
     pub(super) fn new(before: Vec<String>) -> Result<Self, Failure> {
         let (asks, asked) = sync_channel(1);
         let words = Arc::<Mutex<Vec<String>>>::default();
@@ -61,12 +61,12 @@ impl Typist {
         })
     }
 
-    /// Says what can be completed from now on.
+    /// Sets the candidates for completion.
     pub(super) fn knows(&self, words: Vec<String>) {
         *lock(&self.words) = words;
     }
 
-    /// Waits for a line.
+    /// Reads a line.
     pub(super) async fn line(&self) -> Typed {
         let (answer, answered) = oneshot::channel();
         self.waiting.store(true, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Typist {
         typed
     }
 
-    /// All that was typed, the oldest first.
+    /// All input, oldest first.
     pub(super) fn typed(&self) -> Vec<String> {
         lock(&self.typed).clone()
     }
@@ -86,14 +86,14 @@ impl Typist {
 
 impl Drop for Typist {
     fn drop(&mut self) {
-        // The program ends in the middle of a line: the terminal is left as it was found.
+        // The program may end while a line is edited, so restore the terminal.
         if self.waiting.load(Ordering::Relaxed) {
             self.before.restore();
         }
     }
 }
 
-/// How the terminal was.
+/// The terminal mode at the start.
 #[cfg(unix)]
 struct Terminal(Option<rustix::termios::Termios>);
 
@@ -111,7 +111,7 @@ impl Terminal {
             rustix::termios::OptionalActions::Now,
             before,
         );
-        // Pasted text is no longer marked.
+        // Turns off bracketed paste.
         let mut out = std::io::stdout();
         let _ = out.write_all(b"\x1b[?2004l\n").and_then(|()| out.flush());
     }
@@ -129,7 +129,7 @@ impl Terminal {
     fn restore(&self) {}
 }
 
-/// Reads a line whenever one is asked for.
+/// Reads a line on each request.
 fn read(
     asked: &Receiver<oneshot::Sender<Typed>>,
     words: Arc<Mutex<Vec<String>>>,
@@ -143,7 +143,7 @@ fn read(
     let mut editor = match Editor::<Words, MemHistory>::with_history(config, history) {
         Ok(editor) => editor,
         Err(error) => {
-            note(format_args!("the terminal cannot be used: {error}"));
+            note(format_args!("cannot use the terminal: {error}"));
             return;
         }
     };
@@ -161,12 +161,12 @@ fn read(
                 Typed::Line(line)
             }
             Err(ReadlineError::Interrupted) => {
-                note(styled(FAINT, "(Ctrl-D or /quit ends)"));
+                note(styled(FAINT, "(press Ctrl-D or type /quit to end)"));
                 Typed::Nothing
             }
             Err(ReadlineError::Eof) => Typed::End,
             Err(error) => {
-                note(format_args!("the terminal cannot be read: {error}"));
+                note(format_args!("cannot read from the terminal: {error}"));
                 Typed::End
             }
         };
@@ -177,14 +177,14 @@ fn read(
     }
 }
 
-/// What can be completed: commands at the beginning of a line, names of tools anywhere.
+/// Completion: commands at the beginning of a line, tool names anywhere.
 struct Words(Arc<Mutex<Vec<String>>>);
 
-/// Letters of a name before it is completed; fewer mean a word like any other.
+/// Shortest prefix of a tool name to complete; a shorter one is taken for a normal word.
 const LEAST: usize = 2;
 
 impl Words {
-    /// Where the word before the cursor begins, and what it may become.
+    /// Start of the word before the cursor, and its completions.
     fn of(&self, line: &str, at: usize) -> (usize, Vec<String>) {
         let before = line.get(..at).unwrap_or(line);
         let start = before

@@ -1,6 +1,6 @@
-//! What a person asks of the chat itself, with a `/` before it.
+//! Slash commands of the chat.
 //!
-//! Each is a thin call of the command of that name: `/tools` is what `mimir tools` is.
+//! Each is a thin wrapper of the `mimir` command with the same name: `/tools` is `mimir tools`.
 
 use mimir_agent::Conversation;
 use mimir_core::names::did_you_mean;
@@ -12,13 +12,13 @@ use crate::args::{ApprovalsWish, AuditWish, Globals, ToolsWish};
 use crate::exit::Failure;
 use crate::output::tools::Face;
 use crate::output::{Printer, STRONG, indented, note, styled};
-use crate::setup::Setup;
 use crate::tools;
+use mimir::setup::Setup;
 
 use super::super::run::bill;
 use super::super::{approvals, audit};
 
-/// A command, with what follows it.
+/// A slash command with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
     Tools(ToolsWish),
@@ -31,37 +31,37 @@ pub(super) enum Wish {
     Quit,
 }
 
-/// What comes after a command.
+/// Argument syntax of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Talk,
     Leave,
 }
 
-/// The commands, each with what it does.
+/// The commands and their help texts.
 const ALL: [(&str, &str); 8] = [
     (
         "/tools",
         "the tools; `/tools disable NAME`, `info`, `tokens` and so on as in `mimir tools`",
     ),
-    ("/approvals", "what you have approved for good"),
-    ("/cost", "what this conversation took so far"),
-    ("/model", "the model; `/model PROVIDER/MODEL` takes another"),
-    ("/audit", "the newest lines of the record"),
-    ("/clear", "begin a new conversation"),
+    ("/approvals", "your stored approvals"),
+    ("/cost", "cost of this conversation so far"),
+    ("/model", "the model; `/model PROVIDER/MODEL` switches to another"),
+    ("/audit", "the newest lines of the audit log"),
+    ("/clear", "start a new conversation"),
     ("/help", "this"),
     ("/quit", "end, as Ctrl-D does"),
 ];
 
-/// Lines of the record that are shown.
+/// Number of audit log lines shown.
 const RECORD: usize = 15;
 
 impl Wish {
-    /// Reads a line; nothing if it is for the model.
+    /// Parses a line; `None` if it is a message for the model.
     pub(super) fn read(line: &str) -> Option<Result<Self, ToolError>> {
         let line = line.trim();
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        // A path is no command, and neither is what has lines below it.
+        // Neither a path nor a text of several lines is a command.
         if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
             return None;
         }
@@ -76,13 +76,13 @@ impl Wish {
             ("/help", None) => Ok(Self::Help),
             ("/quit" | "/exit", None) => Ok(Self::Quit),
             (known, Some(_)) if ALL.iter().any(|(name, _)| *name == known) => {
-                Err(bad(format!("`{known}` takes no words after it")))
+                Err(bad(format!("`{known}` takes no arguments")))
             }
             (unknown, _) => {
                 let near = did_you_mean(unknown, ALL.map(|(name, _)| name));
                 let unknown = visible(prefix(unknown, 40));
                 Err(bad(format!(
-                    "there is no command `{unknown}`.{near} `/help` lists them"
+                    "unknown command `{unknown}`.{near} `/help` lists the commands"
                 )))
             }
         })
@@ -93,7 +93,7 @@ fn bad(message: String) -> ToolError {
     ToolError::new(Code::InvalidInput, message)
 }
 
-/// What can be completed: the commands, and the names of the tools.
+/// Completion candidates: commands and tool names.
 pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
     let world = pipeline.world();
     let tools = world.registry.tools().iter();
@@ -104,7 +104,7 @@ pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
         .collect()
 }
 
-/// Does it.
+/// Runs the command.
 pub(super) async fn carry_out(
     globals: &Globals,
     bench: &mut Bench,
@@ -114,8 +114,8 @@ pub(super) async fn carry_out(
     let printer = Printer::new(false);
     match wish {
         Wish::Tools(wish) => {
-            // What is switched is switched in the files as they are now, and counts before anything else is done.
-            let setup = Setup::find(globals)?;
+            // Tools are switched in the config files as they are now, and the change applies at once.
+            let setup = Setup::find(globals.workspace.as_deref())?;
             let world = bench.pipeline().world();
             let done = tools::run(&setup, &world, printer, Face::Chat, wish);
             bench.catch_up().await;
@@ -136,7 +136,7 @@ pub(super) async fn carry_out(
         Wish::Model(Some(wanted)) => {
             bench.choose(&wanted)?;
             note(format_args!(
-                "{} answers from now on",
+                "now using {}",
                 styled(STRONG, visible(bench.agent.model.name()))
             ));
         }
@@ -146,7 +146,7 @@ pub(super) async fn carry_out(
                 bench.pipeline().end_session(&talk.id);
             }
             *talk = conversation(&bench.agent);
-            note("a new conversation; nothing of the old one is known here");
+            note("started a new conversation, without the context of the old one");
         }
         Wish::Help => {
             for (name, does) in ALL {
@@ -189,7 +189,7 @@ mod tests {
         assert!(fault("/tools lst").contains("'list'"));
         assert!(fault("/tools enable").contains("<NAME>"));
         assert!(fault("/tools new x").contains("`mimir tools`"));
-        assert!(fault("/clear all").contains("takes no words"));
+        assert!(fault("/clear all").contains("takes no arguments"));
     }
 
     #[test]

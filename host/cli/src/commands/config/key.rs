@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, GOOD, Printer, WARN, styled};
-use crate::settings::{self, Edit, Keys, Said, Whose};
-use crate::setup::Setup;
+use mimir::settings::{self, Edit, Keys, Said, Whose};
+use mimir::setup::Setup;
 
-/// Prints what the layers say of a key.
+/// Prints the value of a key in each layer.
 pub fn get(globals: &Globals, printer: Printer, key: &str) -> Result<Exit, Failure> {
     let keys = Keys::new();
     let path = keys.path(key).map_err(usage)?;
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let said = setup.settings.said(&path);
     let counting = said.iter().find(|said| !said.withheld);
     let default = match counting {
@@ -54,7 +54,7 @@ pub fn get(globals: &Globals, printer: Printer, key: &str) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// A layer that does not have the last word.
+/// An overridden layer.
 fn beside(out: &mut dyn io::Write, said: &Said) -> io::Result<()> {
     let lines = written(&said.value).join(" ");
     let place = visible(&said.place);
@@ -85,13 +85,13 @@ fn plain(value: &serde_yaml::Value) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// A value as lines of YAML that cannot drive a terminal.
+/// Formats a value as YAML lines without terminal control characters.
 fn written<T: serde::Serialize>(value: &T) -> Vec<String> {
     let text = serde_yaml::to_string(value).unwrap_or_default();
     text.trim_end().lines().map(visible).collect()
 }
 
-/// Sets a key, or takes it out.
+/// Sets a key, or removes it.
 pub fn set(
     globals: &Globals,
     printer: Printer,
@@ -100,7 +100,7 @@ pub fn set(
     user: bool,
 ) -> Result<Exit, Failure> {
     let path = Keys::new().path(key).map_err(usage)?;
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let whose = if user { Whose::User } else { Whose::Project };
     let edit = match value {
         Some(text) => Edit::Set(path.clone(), read(text)?),
@@ -119,7 +119,7 @@ pub fn set(
         let done = if value.is_some() {
             "set in"
         } else {
-            "taken out of"
+            "removed from"
         };
         writeln!(
             out,
@@ -132,14 +132,14 @@ pub fn set(
     Ok(Exit::Done)
 }
 
-/// Says who goes before what was just set.
+/// Warns of layers that override the new value.
 fn overruled(setup: &Setup, path: &[String], whose: Whose) -> Result<(), Failure> {
     let settings = settings::Settings::read(&setup.places, &setup.workspace)?;
     let said = settings.said(path);
     let above = said.iter().take_while(|said| said.whose != whose);
     for said in above {
         crate::output::note(format_args!(
-            "{} says otherwise and goes before it ({})",
+            "{} has another value and overrides it ({})",
             visible(&said.place),
             said.whose.as_str()
         ));
@@ -150,7 +150,7 @@ fn overruled(setup: &Setup, path: &[String], whose: Whose) -> Result<(), Failure
 fn read(text: &str) -> Result<Value, Failure> {
     let value: Result<Value, _> = serde_yaml::from_str(text);
     value.map_err(|error| {
-        let message = format!("the value is no YAML: {error}");
+        let message = format!("the value is not valid YAML: {error}");
         usage(ToolError::new(Code::InvalidInput, visible(&message)))
     })
 }

@@ -1,9 +1,9 @@
-//! The checks of `doctor`, one function each.
+//! Checks of `mimir doctor`, one function each.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use mimir_core::audit::{Head, Log};
+use mimir_audit::{Head, Log};
 use mimir_core::config::OnFailure;
 use mimir_core::files::{self, Links};
 use mimir_core::tool::Source;
@@ -13,13 +13,13 @@ use mimir_wasm::{Allocation, CacheState, EngineFacts, WASMTIME_VERSION as WASMTI
 
 use crate::commands::tools_build::has_target;
 use crate::output::doctor::Finding;
-use crate::places::Places;
 use crate::sdk::TARGET;
-use crate::settings::Settings;
-use crate::setup::Setup;
-use crate::workspace::Workspace;
+use mimir::places::Places;
+use mimir::settings::Settings;
+use mimir::setup::Setup;
+use mimir::workspace::Workspace;
 
-/// The program and the platform.
+/// Checks the program and the platform.
 pub fn program() -> Finding {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let text = format!(
@@ -30,8 +30,8 @@ pub fn program() -> Finding {
     Finding::good("program", text)
 }
 
-/// The kernel, and whether it can tell which pages of memory a call has touched (since Linux 6.7): that
-/// makes the end of a call cheaper.
+/// Checks the kernel for PAGEMAP_SCAN (Linux 6.7), which finds the memory pages that a call has touched and makes the
+/// end of a call cheaper.
 #[cfg(target_os = "linux")]
 fn kernel() -> String {
     let name = rustix::system::uname();
@@ -51,24 +51,24 @@ fn kernel() -> String {
     String::new()
 }
 
-/// The folder that tools see.
+/// Checks the workspace.
 pub fn workspace(workspace: &Workspace) -> Finding {
     let root = workspace.root().display().to_string();
     if workspace.is_made() {
         Finding::good("workspace", root)
     } else {
         let text = format!(
-            "{root}, which has no .mimir; settings are defaults and there are no tools of yours"
+            "{root}, which has no .mimir: default settings, no custom tools"
         );
         Finding::fair("workspace", text, "mimir init")
     }
 }
 
-/// The config files.
+/// Checks the config files.
 pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Finding {
     let user = match &places.config {
         Some(dir) => format!("your own would be {}", dir.join("config.yml").display()),
-        None => "no folder for your own settings (HOME is not set)".to_owned(),
+        None => "no user config folder (HOME is not set)".to_owned(),
     };
     let own = |settings: &Settings| -> Vec<String> {
         let files = settings.files.iter();
@@ -79,7 +79,7 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
         Ok(settings) if own(settings).is_empty() && places.config.is_none() => Finding::fair(
             "config",
             format!("no file, all defaults; {user}"),
-            "set MIMIR_CONFIG_DIR to an absolute path of yours",
+            "set MIMIR_CONFIG_DIR to an absolute path",
         ),
         Ok(settings) if own(settings).is_empty() => {
             Finding::good("config", format!("no file, all defaults; {user}"))
@@ -87,21 +87,21 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
         Ok(settings) if !settings.withheld().is_empty() => Finding::fair(
             "config",
             format!(
-                "what the project's settings allow does not count: {}",
+                "permissions in the project's settings do not apply yet: {}",
                 settings.withheld().join(", ")
             ),
-            "look at it, and run `mimir policy accept` if you want it",
+            "review them, and run `mimir policy accept` to accept them",
         ),
         Ok(settings) => Finding::good("config", own(settings).join(", ")),
         Err(error) => Finding::bad(
             "config",
             error.message.as_str(),
-            "mend it; nothing can be called until then",
+            "fix the error; no tool can be called until then",
         ),
     }
 }
 
-/// Which of a team's files count.
+/// Finds the team's policy file that applies.
 pub fn team(settings: &Settings, places: &Places) -> Finding {
     let there: Vec<&str> = settings.team().map(|file| file.shown.as_str()).collect();
     let text = match (there.is_empty(), places.team.first()) {
@@ -112,25 +112,25 @@ pub fn team(settings: &Settings, places: &Places) -> Finding {
     Finding::good("team policy", text)
 }
 
-/// Whether what this user has approved and granted can be kept and read.
+/// Checks that approvals and grants can be stored and read.
 pub fn ledger(setup: &Setup) -> Finding {
     let Some(ledger) = setup.ledger() else {
         return Finding::fair(
             "approvals",
-            "there is no folder to keep approvals and grants in",
+            "no folder to store approvals and grants in",
             "set MIMIR_CONFIG_DIR",
         );
     };
     let read = ledger
         .book()
         .and_then(|book| Ok((book, ledger.lock().read()?)));
-    // The first approval makes the file, in the nearest folder that exists.
+    // The first approval creates the file, in the nearest existing folder.
     let folder = ledger.path().ancestors().skip(1).find(|dir| dir.is_dir());
     match (read, may_write(folder.unwrap_or(Path::new("/")))) {
         (Ok(_), Err(why)) => Finding::bad(
             "approvals",
-            format!("{} cannot be written: {why}", ledger.path().display()),
-            "make it writable for you, or set MIMIR_CONFIG_DIR to another folder; until then no approval or grant can be stored",
+            format!("cannot write {}: {why}", ledger.path().display()),
+            "make it writable, or set MIMIR_CONFIG_DIR to another folder; until then no approval or grant can be stored",
         ),
         (Ok((book, lock)), Ok(())) => Finding::good(
             "approvals",
@@ -145,12 +145,12 @@ pub fn ledger(setup: &Setup) -> Finding {
         (Err(error), _) => Finding::bad(
             "approvals",
             error.to_string(),
-            "repair the file or move it away; until then nothing in it counts",
+            "repair the file or move it away; until then its content is ignored",
         ),
     }
 }
 
-/// The engine and its memory.
+/// Checks the engine and its memory.
 pub fn engine(facts: &EngineFacts) -> Finding {
     match &facts.allocation {
         Ok(Allocation::Pooled) => {
@@ -159,17 +159,17 @@ pub fn engine(facts: &EngineFacts) -> Finding {
         Ok(Allocation::OnDemand { why }) => Finding::fair(
             "engine",
             format!("wasmtime {WASMTIME}, memory on demand: {why}"),
-            "calls work and are slower; a pool needs address space: see `ulimit -v` and the limits of your container",
+            "calls work but are slower; a pool needs address space: see `ulimit -v` and the limits of your container",
         ),
         Err(error) => Finding::bad(
             "engine",
             format!("wasmtime {WASMTIME} cannot run: {error}"),
-            "nothing can be called here; see `ulimit -a` for what is scarce",
+            "no tool can be called here; see `ulimit -a` for exhausted limits",
         ),
     }
 }
 
-/// The cache of compiled code.
+/// Checks the cache of compiled code.
 pub fn cache(facts: &EngineFacts) -> Finding {
     let place = facts
         .cache_dir
@@ -179,10 +179,10 @@ pub fn cache(facts: &EngineFacts) -> Finding {
     match &facts.cache {
         CacheState::Off => Finding::fair(
             "cache",
-            "there is no place for one: everything is compiled for each call",
-            "set MIMIR_CACHE_DIR to a folder of yours",
+            "no cache folder: components are compiled for each call",
+            "set MIMIR_CACHE_DIR to a folder",
         ),
-        CacheState::Absent => Finding::good("cache", format!("{place} (made when it is needed)")),
+        CacheState::Absent => Finding::good("cache", format!("{place} (created when needed)")),
         CacheState::Good { entries, bytes } => Finding::good(
             "cache",
             format!("{place} ({entries} entries, {})", text::bytes(*bytes)),
@@ -190,12 +190,12 @@ pub fn cache(facts: &EngineFacts) -> Finding {
         CacheState::Bad { why } => Finding::bad(
             "cache",
             format!("{place} is not used: {why}"),
-            "code in it is run, so only you may be able to write to it: chown it to you, chmod 0700, or set MIMIR_CACHE_DIR to another folder",
+            "code in it is executed, so only you may have write access: chown it to you, chmod 0700, or set MIMIR_CACHE_DIR to another folder",
         ),
     }
 }
 
-/// The tools.
+/// Checks the tools.
 pub fn tools(setup: &Setup, registry: &Registry) -> Finding {
     let count = |source: Source| {
         registry
@@ -210,7 +210,7 @@ pub fn tools(setup: &Setup, registry: &Registry) -> Finding {
         setup.workspace.tools().is_dir(),
     ) {
         (false, _) => format!("{folder} is not read (tools.autoLoadCustomTools: false)"),
-        (true, false) => format!("{folder} is not there"),
+        (true, false) => format!("{folder} does not exist"),
         (true, true) => format!("{} from {folder}", count(Source::Custom)),
     };
     Finding::good(
@@ -219,13 +219,13 @@ pub fn tools(setup: &Setup, registry: &Registry) -> Finding {
     )
 }
 
-/// A file that is left out.
+/// Finding about a skipped file.
 pub fn quarantined(left_out: &Quarantined) -> Finding {
     let text = format!("{} is left out [{}]", left_out.location, left_out.code);
     Finding::bad("tools", text, left_out.reason.as_str())
 }
 
-/// Rules about tools that are not there: a slip in a name is a rule that rules nothing.
+/// Finds rules about tools that do not exist: a typo in a name makes a rule ineffective.
 pub fn unknown_names(settings: &Settings, registry: &Registry) -> Vec<Finding> {
     let known: Vec<&str> = registry
         .tools()
@@ -249,7 +249,7 @@ pub fn unknown_names(settings: &Settings, registry: &Registry) -> Vec<Finding> {
         {
             let near = mimir_core::names::did_you_mean(name, known.iter().copied());
             let text = format!(
-                "{key} in {} names `{name}`, and there is no such tool",
+                "{key} in {} names the unknown tool `{name}`",
                 file.shown
             );
             findings.push(Finding::fair(
@@ -262,7 +262,7 @@ pub fn unknown_names(settings: &Settings, registry: &Registry) -> Vec<Finding> {
     findings
 }
 
-/// The record of calls.
+/// Checks the audit log.
 pub fn audit(setup: &Setup) -> Finding {
     let path = setup.workspace.audit();
     let shown = setup.workspace.shown(&path);
@@ -271,15 +271,15 @@ pub fn audit(setup: &Setup) -> Finding {
         Ok(text) => format!("{shown} ({text})"),
         Err(why) if unrecorded => {
             let text = format!(
-                "{shown} cannot be written: {why}; calls are made without a record (audit.onFailure: run)"
+                "cannot write {shown}: {why}; calls run without being recorded (audit.onFailure: run)"
             );
-            return Finding::bad("audit", text, "make it writable for you");
+            return Finding::bad("audit", text, "make it writable");
         }
         Err(why) => return unwritable(&shown, &why),
     };
     if is_cut(&path, setup.memory.read()) {
         let text = format!(
-            "{text}; it is not the log that was written here before, or its end is missing (`mimir audit verify` says more)"
+            "{text}; the log was replaced, or its end is missing (see `mimir audit verify`)"
         );
         return Finding::bad("audit", text, setup.memory.way_out());
     }
@@ -290,14 +290,14 @@ pub fn audit(setup: &Setup) -> Finding {
     Finding::good("audit", text)
 }
 
-/// Whether the line that is remembered as the last is not there.
+/// Returns true if the line remembered as the last one is missing.
 fn is_cut(path: &Path, remembered: Option<Head>) -> bool {
     let has = |head| Log::at(path).snapshot().and_then(|log| log.has(head));
-    // That it cannot be read is found elsewhere.
+    // Another check reports an unreadable log.
     remembered.is_some_and(|head| !has(head).unwrap_or(true))
 }
 
-/// What there is of the record, if it can be written to.
+/// Describes the log, if it can be written.
 fn kept(path: &Path) -> Result<String, String> {
     let log = Log::at(path)
         .snapshot()
@@ -311,23 +311,23 @@ fn kept(path: &Path) -> Result<String, String> {
             files => format!("{} in {files} files", text::bytes(log.bytes())),
         });
     }
-    // The first call makes it, in the nearest folder that is there.
+    // The first call creates it, in the nearest existing folder.
     let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
     may_write(folder.unwrap_or(Path::new("/")))?;
-    Ok("made by the first call".to_owned())
+    Ok("created by the first call".to_owned())
 }
 
-/// Room for the lines of the calls that may be under way at a time, without which no call is made.
+/// Disk space for the lines of concurrent calls; with less, no call runs.
 #[cfg(unix)]
 const ROOM: u64 = 128 << 10;
 
-/// Whether the disk has room for more of the record.
+/// Checks the free disk space for the log.
 #[cfg(unix)]
 fn has_room(path: &Path) -> Result<(), String> {
     let free = rustix::fs::statvfs(path).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     match free {
         Ok(free) if free < ROOM => Err("the disk is full".to_owned()),
-        // What cannot be asked is found by the call.
+        // If the free space is unknown, the call itself finds out.
         _ => Ok(()),
     }
 }
@@ -339,8 +339,8 @@ fn has_room(_: &Path) -> Result<(), String> {
 
 fn unwritable(shown: &str, why: &str) -> Finding {
     let fix =
-        "make it writable for you, or free some space: a call that cannot be recorded is not made";
-    Finding::bad("audit", format!("{shown} cannot be written: {why}"), fix)
+        "make it writable, or free some disk space: a call that cannot be recorded does not run";
+    Finding::bad("audit", format!("cannot write {shown}: {why}"), fix)
 }
 
 #[cfg(unix)]
@@ -358,7 +358,7 @@ fn may_write(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// What `tools build` needs.
+/// Checks the toolchain for `mimir tools build`.
 pub fn building(root: &Path) -> Finding {
     match has_target(root) {
         Some(true) => Finding::good("building", format!("Rust with {TARGET}")),
@@ -370,12 +370,12 @@ pub fn building(root: &Path) -> Finding {
         None => Finding::fair(
             "building",
             "no Rust, which `mimir tools build` needs",
-            "https://rustup.rs installs it",
+            "install it from https://rustup.rs",
         ),
     }
 }
 
-/// Where commands run, and what each sandbox gives here, or why it is not to be had.
+/// Checks the configured sandbox, and reports each sandbox's features, or why it is not available.
 pub fn sandboxes(setup: &Setup) -> Vec<Finding> {
     let settings = &setup.settings.config.sandbox;
     let (used, chosen) = match choose(settings) {
@@ -384,8 +384,8 @@ pub fn sandboxes(setup: &Setup) -> Vec<Finding> {
             let finding = match name {
                 "none" => Finding::fair(
                     "sandbox",
-                    "none, as the settings say",
-                    "`sandbox: auto` in your config takes the strongest that this machine has",
+                    "none, as configured",
+                    "set `sandbox: auto` in your config to use the strongest one available",
                 ),
                 _ => Finding::good("sandbox", name),
             };
@@ -395,8 +395,8 @@ pub fn sandboxes(setup: &Setup) -> Vec<Finding> {
             None,
             Finding::fair(
                 "sandbox",
-                format!("commands do not run: {fault}"),
-                "`sandbox` in your config names another one; `none` runs them as they are",
+                format!("commands cannot run: {fault}"),
+                "choose another `sandbox` in your config; `none` runs commands without one",
             ),
         ),
     };
@@ -404,7 +404,7 @@ pub fn sandboxes(setup: &Setup) -> Vec<Finding> {
         let use_of_it = if used == Some(name) { "" } else { "not used; " };
         let text = match gives {
             Ok(gives) => format!("{name}: {use_of_it}{}", gives.join("; ")),
-            // What is not used need not be mended.
+            // An unused sandbox needs no fix.
             Err(fault) => format!("{name}: {use_of_it}{fault}"),
         };
         Finding::good("sandboxes", text)

@@ -1,4 +1,4 @@
-//! `mimir mcp add`, `mimir mcp install` and `mimir mcp trust`: from a command line to a server that a person has seen.
+//! `mimir mcp add`, `mimir mcp install` and `mimir mcp trust`: add a server, and review it before it is trusted.
 
 use mimir_core::config::{McpPackage, McpServer, SandboxMode};
 use mimir_core::text::visible;
@@ -10,17 +10,17 @@ use super::{card, edit, prepare};
 use crate::args::{Allow, Globals, McpAdd};
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, STRONG, WARN, note, styled};
-use crate::packages::{Download, Installer};
-use crate::servers::OwnServers;
-use crate::settings::{self, Edit};
-use crate::setup::Setup;
 use crate::terminal;
+use mimir::packages::{Download, Installer};
+use mimir::servers::OwnServers;
+use mimir::settings::{self, Edit};
+use mimir::setup::Setup;
 
-/// Puts a server into the settings. On a terminal it is downloaded, started and shown first, and one answer adds it,
-/// trusts its words and says which of its tools run without a question.
+/// Adds a server to the settings. On a terminal it is downloaded, started and shown first, and one answer adds it,
+/// trusts its texts and chooses the tools that run without asking.
 pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
-    // A name that is taken, or a block that is wrong, is said before anything is downloaded.
+    let setup = Setup::find(globals.workspace.as_deref())?;
+    // Reports a name in use, or an invalid block, before anything is downloaded.
     if setup.settings.config.mcp.servers.contains_key(&add.name) {
         edit::taken(&add.name)?;
     }
@@ -70,7 +70,7 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
                 )];
                 lines.extend(card::lines(&block).iter().map(|line| format!("  {line}")));
                 let Some(answer) =
-                    candidate.ask(&lines, &add.allow, "Add it, and trust these words?")?
+                    candidate.ask(&lines, &add.allow, "Add it, and trust these texts?")?
                 else {
                     let message = "nothing was added";
                     return Err(ToolError::new(Code::ApprovalDenied, message).into());
@@ -111,14 +111,14 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
                 note(format_args!("    {line}"));
             }
             note(format_args!(
-                "{name} is in {file}; `mimir mcp trust {name}` shows what its tools say, and lets them be called"
+                "added {name} to {file}; `mimir mcp trust {name}` shows its texts, and allows calls of its tools"
             ));
         }
     }
     Ok(Exit::Done)
 }
 
-/// Starts a server of these settings, which are in no file yet. None where it wants a login first.
+/// Starts a server with settings that are not saved yet. Returns `None` if it requires a login first.
 async fn started(
     setup: &Setup,
     name: &str,
@@ -142,7 +142,7 @@ async fn started(
             note(styled(
                 WARN,
                 format_args!(
-                    "it was not asked what its tools are: {}",
+                    "its tools were not listed: {}",
                     visible(&error.message)
                 ),
             ));
@@ -160,8 +160,8 @@ async fn started(
     }
 }
 
-/// Downloads the package of a server that is in the settings: one that is pinned and not on this machine, or one whose
-/// command downloads it at each start, which is pinned then.
+/// Downloads the package of a configured server: a pinned package that is not on this machine, or one that the command
+/// would download at each start, which is pinned then.
 pub async fn install(
     globals: &Globals,
     printer: Printer,
@@ -169,7 +169,7 @@ pub async fn install(
     user: bool,
     install_scripts: bool,
 ) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let Some(server) = setup.settings.config.mcp.servers.get(name) else {
         return Err(super::unknown(&setup, name).into());
     };
@@ -189,7 +189,7 @@ pub async fn install(
                 note(styled(
                     WARN,
                     format_args!(
-                        "what {package} depends on was not pinned so far, and is pinned in {file} now: `mimir mcp trust {}` shows what its tools say",
+                        "pinned the dependencies of {package} in {file}, which were not pinned before: `mimir mcp trust {}` shows the texts of its tools",
                         visible(name)
                     ),
                 ));
@@ -200,7 +200,7 @@ pub async fn install(
             let block = raw(&setup, name, user)?;
             let Some(request) = prepare::request(&block)? else {
                 return Err(Failure::usage(format!(
-                    "the server `{}` has nothing to download: its command is not `npx`, `uvx` or one like them",
+                    "the server `{}` has nothing to download: its command is not a package runner such as `npx` or `uvx`",
                     visible(name)
                 )));
             };
@@ -229,7 +229,7 @@ pub async fn install(
                     .iter()
                     .for_each(|line| note(format_args!("    {line}")));
                 note(format_args!(
-                    "{} is pinned in {file}; `mimir mcp trust {}` shows what its tools say",
+                    "pinned {} in {file}; `mimir mcp trust {}` shows the texts of its tools",
                     visible(name),
                     visible(name)
                 ));
@@ -244,7 +244,7 @@ pub async fn install(
     Ok(Exit::Done)
 }
 
-/// Shows every word of a server that is in the settings, and trusts it as it is now, if the person says so.
+/// Shows every text of a configured server, and trusts its current state if the person agrees.
 pub async fn trust(
     globals: &Globals,
     printer: Printer,
@@ -253,7 +253,7 @@ pub async fn trust(
     allow: &Allow,
     digest: Option<&str>,
 ) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let servers = &setup.settings.config.mcp.servers;
     let Some(server) = servers.get(name).filter(|server| server.is_enabled()) else {
         return Err(super::unknown(&setup, name).into());
@@ -288,12 +288,12 @@ pub async fn trust(
                 changed.map(|it| styled(WARN, format_args!("  depends on other packages: {it}"))),
             );
             let answer = match terminal::has_person() {
-                true => candidate.ask(&lines, allow, "Trust these words?")?,
+                true => candidate.ask(&lines, allow, "Trust these texts?")?,
                 false => None,
             };
             answer.ok_or_else(|| {
                 let message = format!(
-                    "nothing was granted; without a terminal, name what you have seen: `mimir mcp trust {name} --approve {}`",
+                    "nothing was granted; without a terminal, name the digest that you have seen: `mimir mcp trust {name} --approve {}`",
                     candidate.digest()
                 );
                 ToolError::new(Code::ApprovalDenied, message)
@@ -318,14 +318,14 @@ pub async fn trust(
     Ok(Exit::Done)
 }
 
-/// A server whose package was downloaded again, with other dependencies than the pinned ones.
+/// A server whose package was downloaded again, with dependencies that differ from the pinned ones.
 struct Renewed {
     server: McpServer,
     difference: String,
 }
 
-/// Downloads the package of a server that is not on this machine. Gives the server as it would run if what it depends on
-/// has changed.
+/// Downloads the package of a server if it is not on this machine. Returns the updated server if the dependencies have
+/// changed.
 async fn renewed(
     setup: &Setup,
     printer: Printer,
@@ -351,12 +351,12 @@ async fn renewed(
     Ok(Some(Renewed { server, difference }))
 }
 
-/// The edit that writes the pin of a server's package.
+/// Edit that writes the pin of a server's package.
 fn pinned(name: &str, package: &McpPackage) -> Edit {
     Edit::set(&["mcp", "servers", name, "package"], json!(package))
 }
 
-/// Returns true if the server is in the user's own file and not in the project's; the file that was named goes first.
+/// Returns true if the server is only in the user's own file; `--user` takes precedence.
 fn is_in_user_file(setup: &Setup, name: &str, user: bool) -> Result<bool, Failure> {
     match raw(setup, name, user) {
         Ok(_) => Ok(user),
@@ -370,17 +370,17 @@ fn sandbox(block: &Value) -> Option<SandboxMode> {
         .flatten()
 }
 
-/// The block of a server as the file has it.
+/// Block of a server in the file.
 fn raw(setup: &Setup, name: &str, user: bool) -> Result<Value, Failure> {
     let mut found = None;
-    // Nothing is changed: the text is read as it is for changes.
+    // Makes no changes: uses the parser of edits.
     settings::change(setup, user, |text| {
         found = edit::block(text, name)?;
         Ok(Vec::new())
     })?;
     found.ok_or_else(|| {
         let message = format!("the server `{}` is not in this file", visible(name));
-        let way = "`--user` names your own settings, and without it the project's are meant";
+        let way = "use `--user` for your user settings; without it, the project's settings are used";
         ToolError::new(Code::NotFound, message)
             .with_way_out([way.to_owned()])
             .into()

@@ -1,24 +1,23 @@
-//! What makes each agent use mimir: a command of its own, or a few lines in its settings.
+//! Settings that make each agent use mimir: a command, or a few lines in a config file.
 
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, styled};
-use crate::setup;
+use mimir::setup;
 
-/// What an agent needs to be told.
+/// Setup of an agent.
 struct Snippet {
-    /// The file that it goes into.
+    /// Its config file.
     file: &'static str,
-    /// What goes in.
+    /// Lines for the file.
     text: String,
-    /// A command that does the same.
+    /// A command with the same effect.
     command: Option<String>,
 }
 
-/// The file and the lines by which an agent leaves questions about mimir's tools to mimir. None where no such lines are
-/// known.
+/// File and lines that make an agent leave questions about mimir's tools to mimir; `None` if no such setting is known.
 fn ask_once(agent: Agent) -> Option<(&'static str, &'static str)> {
     match agent {
         Agent::Claude => Some((
@@ -34,9 +33,9 @@ fn ask_once(agent: Agent) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Prints it: the lines on stdout, where they go on stderr.
+/// Prints the setup: the lines on stdout, the file name on stderr.
 pub fn print(globals: &Globals, printer: Printer, agent: Agent) -> Result<Exit, Failure> {
-    let workspace = setup::workspace(globals)?;
+    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let root = workspace.root().display().to_string();
     let snippet = snippet(agent, &root);
     let ask_once = ask_once(agent);
@@ -46,20 +45,20 @@ pub fn print(globals: &Globals, printer: Printer, agent: Agent) -> Result<Exit, 
     });
     if !printer.is_json() {
         if let Some(command) = &snippet.command {
-            note(format_args!("By a command: {command}"));
+            note(format_args!("Or run: {command}"));
         }
         if let Some((file, text)) = ask_once {
             note(styled(
                 FAINT,
                 format_args!(
-                    "It asks about tools by itself, too. So that mimir alone asks, add to {file}:"
+                    "The agent also asks about tools by itself. To let only mimir ask, add to {file}:"
                 ),
             ));
             note(text);
         }
         note(styled(
             FAINT,
-            format_args!("This goes into {}:", snippet.file),
+            format_args!("Add to {}:", snippet.file),
         ));
     }
     printer.result(&value, |out| writeln!(out, "{}", snippet.text))?;
@@ -93,7 +92,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
         },
         Agent::Codex => Snippet {
             file: "~/.codex/config.toml",
-            // A JSON text is a basic string of TOML.
+            // A JSON string is also a valid TOML basic string.
             text: format!(
                 "[mcp_servers.mimir]\ncommand = \"mimir\"\nargs = [\"serve\", \"-C\", {}]",
                 Value::from(root)
@@ -140,7 +139,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
         },
         Agent::Goose => Snippet {
             file: "~/.config/goose/config.yaml",
-            // JSON in YAML: a path may have anything in it.
+            // JSON inside YAML, because a path may contain any character.
             text: format!(
                 "extensions:\n  mimir:\n    name: mimir\n    type: stdio\n    enabled: true\n    cmd: mimir\n    args: {}\n    timeout: 300",
                 json!(args)
@@ -157,7 +156,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
     }
 }
 
-/// A path as one word of a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
     match path.chars().all(plain) {

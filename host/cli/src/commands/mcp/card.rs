@@ -1,7 +1,7 @@
-//! What a server is, in lines for whoever is to say yes to it: what runs and where, what it is given, where it is
-//! reached, and which secrets go there.
+//! Description of a server for the person who decides about it: the program and where it runs, its inputs, its network
+//! access, and its secrets.
 //!
-//! Never here: whether it is taken.
+//! Out of scope: the decision.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::secret;
 
-/// Characters of a line. What is longer says so.
+/// Most characters on a line; a longer line is marked as cut.
 const LINE_MOST: usize = 400;
 
-/// A block, in lines. One that describes no server has none.
+/// Describes a settings block; empty if the block is not a valid server.
 pub fn lines(block: &Value) -> Vec<String> {
     match serde_json::from_value::<McpServer>(block.clone()) {
         Ok(server) => of(&server),
@@ -24,12 +24,12 @@ pub fn lines(block: &Value) -> Vec<String> {
     }
 }
 
-/// A server, in lines.
+/// Describes a server.
 pub fn of(server: &McpServer) -> Vec<String> {
     let mut lines = Vec::new();
     if server.command.is_some() || server.package.is_some() {
         let words = server.command.iter().chain(&server.args);
-        // What is hidden of them is taken over from nobody: whoever says yes to it has written it.
+        // Header values are shown here only if they are not secrets.
         let words = secret::words(words);
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let bare = server.sandbox == Some(SandboxMode::None);
@@ -40,7 +40,7 @@ pub fn of(server: &McpServer) -> Vec<String> {
                 lines.push(format!("pinned to {}", package.integrity));
                 if package.install_scripts {
                     lines.push(
-                        "whose install scripts were run in the sandbox of the download".to_owned(),
+                        "its install scripts were run in the sandbox of the download".to_owned(),
                     );
                 }
                 if !bare {
@@ -56,7 +56,7 @@ pub fn of(server: &McpServer) -> Vec<String> {
             }
         }
         if bare {
-            lines.push("in no sandbox: with all that you may do".to_owned());
+            lines.push("without a sandbox: with all of your rights".to_owned());
             lines.extend(passed_on());
         } else {
             lines.push(network(server));
@@ -74,7 +74,7 @@ pub fn of(server: &McpServer) -> Vec<String> {
             });
         }
         if server.package.is_some() && folders.is_empty() && !bare {
-            lines.push("sees nothing of the workspace".to_owned());
+            lines.push("no access to the workspace".to_owned());
         }
         for mount in &server.bind_mounts {
             let may = if mount.writable {
@@ -96,7 +96,7 @@ pub fn of(server: &McpServer) -> Vec<String> {
             || server.env.values().any(|value| value.contains("${"));
         match server.workspace_code {
             Some(true) => lines.push(
-                "may run what lies in the workspace: whoever writes a file there runs code as it"
+                "may run files from the workspace: anyone who can write there can run code as this server"
                     .to_owned(),
             ),
             _ if open && server.cwd.is_some() && server.package.is_none() => lines.push(
@@ -139,7 +139,7 @@ pub fn of(server: &McpServer) -> Vec<String> {
     lines.into_iter().map(|line| shown(&line)).collect()
 }
 
-/// The hosts that it reaches from its sandbox.
+/// Network access from its sandbox.
 fn network(server: &McpServer) -> String {
     match (server.network.is_empty(), server.network_access) {
         (false, _) => {
@@ -154,7 +154,7 @@ fn network(server: &McpServer) -> String {
     }
 }
 
-/// The variables of this machine's network that a program in no sandbox gets.
+/// Network variables of this machine that a program without a sandbox gets.
 fn passed_on() -> Vec<String> {
     let (given, kept): (Vec<_>, Vec<_>) = ambient::variables()
         .into_iter()
@@ -176,7 +176,7 @@ fn passed_on() -> Vec<String> {
     lines
 }
 
-/// A block whose words name what lies in the workspace starts there, as it does with agents.
+/// A block whose arguments name workspace files starts in the workspace, as it does under agents.
 pub fn root(block: &mut Value, workspace: &Path) {
     if block["cwd"] != Value::Null || block["command"] == Value::Null {
         return;
@@ -184,14 +184,14 @@ pub fn root(block: &mut Value, workspace: &Path) {
     let args = block["args"].as_array().into_iter().flatten();
     let words = std::iter::once(&block["command"]).chain(args);
     let mut words = words.filter_map(Value::as_str);
-    // A plain word that happens to be the name of a file is none.
+    // A plain word that happens to be a file name does not count.
     let is_path = |word: &str| word.contains(['.', '/']) && !Path::new(word).is_absolute();
     if words.any(|word| is_path(word) && workspace.join(word).exists()) {
         block["cwd"] = ".".into();
     }
 }
 
-/// The names of the secrets that these servers are given.
+/// Names of the secrets that these servers receive.
 pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServer>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for server in servers {
@@ -203,7 +203,7 @@ pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServer>) -> BTreeSet<
     all
 }
 
-/// A line that can be shown: what is cut says so.
+/// Makes a line printable, and marks it if it is cut.
 fn shown(line: &str) -> String {
     let line = secret::masked(line);
     let head = prefix(&line, LINE_MOST);
@@ -223,7 +223,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The names of secrets in a value.
+/// Names of secrets in a value.
 fn secrets(value: &str) -> impl Iterator<Item = &str> {
     let parts = value.split("${").skip(1);
     parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))

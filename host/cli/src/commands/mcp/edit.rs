@@ -1,13 +1,13 @@
-//! Servers in a config file: what of it changes.
+//! Edits of servers in a config file.
 
 use mimir_core::config::{Config, McpServer};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 use serde_json::Value;
 
-use crate::settings::Edit;
+use mimir::settings::Edit;
 
-/// What puts these servers into a file.
+/// Edits that add these servers to a file.
 pub fn add(text: &str, servers: &[(String, Value)]) -> Result<Vec<Edit>, ToolError> {
     let before = read(text)?;
     let mut edits = Vec::new();
@@ -25,15 +25,15 @@ pub fn add(text: &str, servers: &[(String, Value)]) -> Result<Vec<Edit>, ToolErr
     Ok(edits)
 }
 
-/// Refuses a name that another server has.
+/// Refuses a name that is in use.
 pub fn taken(name: &str) -> Result<(), ToolError> {
     let name = visible(prefix(name, 64));
     let message =
-        format!("there is a server `{name}` already; `mimir mcp remove {name}` takes it out");
+        format!("a server `{name}` already exists; `mimir mcp remove {name}` removes it");
     Err(ToolError::new(Code::AlreadyExists, message))
 }
 
-/// The block of a server as a file has it.
+/// Block of a server in its file format.
 pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         return Ok(None);
@@ -46,11 +46,11 @@ pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
         .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))
 }
 
-/// What takes this server out of a file.
+/// Edit that removes this server from a file.
 pub fn remove(text: &str, name: &str) -> Result<Vec<Edit>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
         let message = format!(
-            "there is no server `{}` in this file",
+            "this file has no server `{}`",
             visible(prefix(name, 64))
         );
         return Err(ToolError::new(Code::NotFound, message));
@@ -60,7 +60,7 @@ pub fn remove(text: &str, name: &str) -> Result<Vec<Edit>, ToolError> {
 
 fn read(text: &str) -> Result<Config, ToolError> {
     let bad = |error: &dyn std::fmt::Display| {
-        let message = format!("the config file cannot be read: {error}");
+        let message = format!("cannot read the config file: {error}");
         ToolError::new(Code::InvalidInput, message)
     };
     mimir_script::yaml::fit(text).map_err(|unfit| bad(&unfit))?;

@@ -1,7 +1,7 @@
-//! The servers that agents on this machine have in their settings, in the forms that each of them writes.
+//! Imports servers from the settings of agents on this machine, in each agent's format.
 //!
-//! Nothing is started, and nothing is taken over that a person was not shown. Where an agent keeps a secret in plain
-//! text, the person is told how to keep it better.
+//! Nothing is started, and nothing is imported that a person was not shown. If an agent stores a secret in plain text,
+//! the person is told how to store it safely.
 
 use std::path::{Path, PathBuf};
 
@@ -26,32 +26,32 @@ use words::Words;
 
 /// A server in the settings of an agent.
 pub struct Imported {
-    /// What it is called there, in letters that a name here has.
+    /// Its name, with characters that are valid here.
     pub name: String,
     /// The file.
     pub place: String,
-    /// Whether it is the person's own, and did not come with the project.
+    /// True if the file is the person's own and did not come with the project.
     pub own: bool,
-    /// As it would stand in our settings.
+    /// Its block in our format.
     pub block: Value,
-    /// Why it cannot be taken over.
+    /// Reason why it cannot be imported.
     pub fault: Option<String>,
-    /// What a person should know.
+    /// Hints for the person.
     hints: Vec<String>,
-    /// The secrets that it is given.
+    /// Secrets that it receives.
     secrets: Vec<Kept>,
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Default)]
 pub struct All {
     pub servers: Vec<Imported>,
-    /// The files that cannot be read, and why.
+    /// Unreadable files, with reasons.
     pub unread: Vec<(String, String)>,
 }
 
 impl Imported {
-    /// What a person should know.
+    /// Hints for the person.
     pub fn hints(&self) -> Vec<String> {
         let mut all = self.hints.clone();
         for kept in &self.secrets {
@@ -74,10 +74,10 @@ impl Server for Imported {
     }
 }
 
-/// The longest file that is read: histories of agents stand in some of them.
+/// Size limit of a file: some agents store histories in theirs.
 const LONGEST: u64 = 64 << 20;
 
-/// The servers in the settings of these agents, or of all of them.
+/// Finds servers in the settings of these agents, or of all.
 pub fn find(workspace: &Path, from: Option<Agent>) -> All {
     let home = std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"));
     let home = home.map(PathBuf::from).filter(|home| home.is_absolute());
@@ -108,7 +108,7 @@ pub fn find(workspace: &Path, from: Option<Agent>) -> All {
                 workspace,
                 home: home.as_deref(),
             };
-            // Behind itself it would start itself.
+            // It would start mimir from mimir.
             let blocks = blocks.iter().filter(|(_, block)| !is_mimir(block));
             all.servers
                 .extend(blocks.map(|(name, block)| imported(name, block, &from)));
@@ -131,16 +131,16 @@ fn is_mimir(block: &Value) -> bool {
     program == Some("mimir") && words.contains(&"serve")
 }
 
-/// Whether there is no such file.
+/// Returns true if the file does not exist.
 fn is_absent(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Where an agent keeps its servers, and whether that is the person's own place: those go before the project's.
+/// Settings files of an agent, and whether each is the person's own; those take precedence over the project's.
 fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, bool)> {
     let project = |rest: &str| Some((workspace.join(rest), false));
-    // What is in the workspace is the project's, wherever the home is.
+    // A file in the workspace belongs to the project, even if the home folder is there, too.
     let user = |rest: &str| {
         let path = home?.join(rest);
         let own = !path.starts_with(workspace);

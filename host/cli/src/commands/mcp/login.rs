@@ -1,7 +1,7 @@
-//! `mimir mcp login` and `mimir mcp logout`: what a person does, and nobody for them.
+//! `mimir mcp login` and `mimir mcp logout`, which only a person can do.
 //!
-//! Before the page's address a person reads which server it is and who logs them in. The answer comes from a browser of
-//! this machine, or is pasted; the first that is one is taken.
+//! The person sees the server and the authorization server before the address of the page. The answer comes from a
+//! browser on this machine, or is pasted; the first valid one is used.
 
 use std::io::BufRead as _;
 use std::process::{Command, Stdio};
@@ -20,10 +20,10 @@ use crate::args::Globals;
 use crate::commands::call::interrupted;
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, STRONG, WARN, note, styled, warn};
-use crate::secrets::UserLogins;
-use crate::setup::Setup;
+use mimir::secrets::UserLogins;
+use mimir::setup::Setup;
 
-/// How long a browser has to be told how it went.
+/// Time for the browser to receive the final page.
 const LAST_PAGE: Duration = Duration::from_millis(200);
 
 /// Logs a person in.
@@ -34,7 +34,7 @@ pub async fn log_in(
     browser: Option<String>,
     timeout: Duration,
 ) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let Some(plan) = setup.servers.all().plan(name).await else {
         return Err(unknown_here(&setup, name));
     };
@@ -57,8 +57,8 @@ pub async fn log_in(
         answer = first(&pending, &mut redirect.brought, &mut pasted) => answer,
         exit = interrupted() => return Ok(exit),
         () = tokio::time::sleep(timeout) => {
-            let message = format!("nobody logged in within {} s", timeout.as_secs());
-            let way = format!("`mimir mcp login {}` begins anew", visible(name));
+            let message = format!("no login within {} s", timeout.as_secs());
+            let way = format!("run `mimir mcp login {}` to start again", visible(name));
             return Err(ToolError::new(Code::Timeout, message).with_way_out([way]).into());
         }
     };
@@ -91,17 +91,17 @@ pub async fn log_in(
     Ok(Exit::Done)
 }
 
-/// Ends a login.
+/// Deletes a login.
 pub async fn log_out(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
+    let setup = Setup::find(globals.workspace.as_deref())?;
     let ended = match setup.servers.all().log_out(name).await {
         Some(ended) => ended?,
         None => None,
     };
-    // Those at other addresses, and of a server that is not in the settings any more.
+    // Includes logins at other addresses, and of servers that are no longer in the settings.
     let others = UserLogins::new(&setup.places).forget(name)?;
     if ended.is_none() && others == 0 {
-        let message = format!("there is no login at a server `{}`", visible(name));
+        let message = format!("not logged in to a server `{}`", visible(name));
         return Err(ToolError::new(Code::NotFound, message).into());
     }
     let told = ended == Some(true);
@@ -110,18 +110,18 @@ pub async fn log_out(globals: &Globals, printer: Printer, name: &str) -> Result<
     if printer.is_json() {
         printer.value(&json!({ "server": name, "revoked": told }))?;
     } else {
-        note(format_args!("the login at {} is forgotten", visible(name)));
+        note(format_args!("logged out of {}", visible(name)));
         if !told {
             note(styled(
                 FAINT,
-                "its authorization server was not told, or did not take it: what was granted there may go on until it ends by itself",
+                "the authorization server could not be reached or did not revoke the tokens; they may stay valid until they expire",
             ));
         }
     }
     Ok(Exit::Done)
 }
 
-/// A login, in a line.
+/// Describes a login in a line.
 pub fn line(login: &Login) -> String {
     let issuer = visible(&login.issuer);
     let scopes = match &login.scopes[..] {
@@ -129,12 +129,12 @@ pub fn line(login: &Login) -> String {
         scopes => format!(" for {}", visible(&scopes.join(", "))),
     };
     match login.ended {
-        true => styled(WARN, format_args!("the login at {issuer} has ended")),
+        true => styled(WARN, format_args!("the login at {issuer} has expired")),
         false => styled(FAINT, format_args!("logged in by {issuer}{scopes}")),
     }
 }
 
-/// What a person is to know before the page.
+/// Prints facts that the person needs before the page opens.
 fn tell(facts: &Facts) {
     let shown = |text: &str| visible(text);
     note(format_args!(
@@ -148,7 +148,7 @@ fn tell(facts: &Facts) {
     ));
     if let Some(before) = &facts.before {
         warn(format_args!(
-            "that is another than the last time, which was {}",
+            "this has changed since the last login, which was with {}",
             shown(before)
         ));
     }
@@ -179,7 +179,7 @@ fn unknown_here(setup: &Setup, name: &str) -> Failure {
     }
 }
 
-/// Starts a browser, where one was named.
+/// Starts a browser, if one was named.
 fn show(named: Option<&str>, url: &str) {
     let named = named.map(str::to_owned);
     let from_variable = || {
@@ -204,7 +204,7 @@ fn show(named: Option<&str>, url: &str) {
     }
 }
 
-/// What is typed or pasted, line by line. A thread of its own waits for that: nobody waits for it when the program ends.
+/// Reads typed or pasted lines, on a thread that does not delay the exit of the program.
 fn lines() -> mpsc::Receiver<String> {
     let (send, lines) = mpsc::channel(1);
     std::thread::spawn(move || {
@@ -222,13 +222,13 @@ type Answer = (
     Option<tokio::sync::oneshot::Sender<Page>>,
 );
 
-/// The first answer that is one to this login, and the browser that brought it.
+/// Waits for the first valid answer to this login, and the browser that brought it.
 async fn first(
     pending: &Pending,
     brought: &mut mpsc::Receiver<Brought>,
     pasted: &mut mpsc::Receiver<String>,
 ) -> Answer {
-    // Whoever sends much of it is told of once.
+    // Reported only once, in case of a flood.
     let mut told = false;
     loop {
         tokio::select! {
@@ -237,7 +237,7 @@ async fn first(
                 Err(Unfit::Refused(error)) => return (Err(error), Some(reply)),
                 Err(Unfit::Stray) => {
                     if !std::mem::replace(&mut told, true) {
-                        warn("something else than an answer to this login came from a browser; it is not taken");
+                        warn("ignored a browser request that does not answer this login");
                     }
                     let _ = reply.send(Page::Stray);
                 }
@@ -247,7 +247,7 @@ async fn first(
                 Ok(code) => return (Ok(code), None),
                 Err(Unfit::Refused(error)) => return (Err(error), None),
                 Err(Unfit::Stray) => {
-                    note("that is no answer to this login; paste the whole address of the last page");
+                    note("not a valid answer to this login: paste the complete address of the last page");
                 }
             },
             else => std::future::pending::<()>().await,

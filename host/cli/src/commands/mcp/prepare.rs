@@ -1,5 +1,5 @@
-//! Preparation of a server from a command line that downloads a package: the pinned package, and the folders of the
-//! workspace that its arguments name.
+//! Prepares a server whose command line downloads a package: pins the package, and finds the workspace folders that
+//! its arguments name.
 
 use std::path::{Component, Path};
 
@@ -8,8 +8,8 @@ use mimir_core::{Code, ToolError};
 use mimir_mcp::client::{PackageRequest, package_request};
 use serde_json::{Value, json};
 
-/// The package that the command line of a block downloads. None where it downloads none, or where it runs in a
-/// container, which has packages of its own.
+/// The package that the command line of a block downloads. `None` if it downloads none, or runs in a container, which
+/// has its own packages.
 pub fn request(block: &Value) -> Result<Option<PackageRequest>, ToolError> {
     if block["sandbox"] == json!(SandboxMode::Container) {
         return Ok(None);
@@ -20,8 +20,8 @@ pub fn request(block: &Value) -> Result<Option<PackageRequest>, ToolError> {
     package_request(&words).map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))
 }
 
-/// The block of the pinned package, in place of that of the command line. `folders` are those that a person named;
-/// without any, they are those that the arguments name.
+/// Replaces the command line of a block by the pinned package. `folders` are those that the person named; if empty,
+/// those that the arguments name.
 pub fn pinned(
     block: &Value,
     package: &McpPackage,
@@ -32,7 +32,7 @@ pub fn pinned(
     let mut block = block.clone();
     let (args, named) = in_workspace(args, root);
     if let Some(map) = block.as_object_mut() {
-        // A package starts in a folder of its own, and is no code of the workspace.
+        // A package starts in its own folder and does not run workspace code.
         for key in ["command", "args", "cwd", "workspaceCode"] {
             map.remove(key);
         }
@@ -52,7 +52,7 @@ pub fn pinned(
     block
 }
 
-/// The arguments, in which paths of the workspace begin with `./`, and the folders that they lie in.
+/// Rewrites arguments that are workspace paths to begin with `./`, and collects their folders.
 fn in_workspace(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
     let mut folders: Vec<String> = Vec::new();
     let args = args.into_iter().map(|word| {
@@ -74,7 +74,7 @@ fn in_workspace(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
         }
     });
     let args = args.collect();
-    // One that lies in another is given with that.
+    // A folder inside another one needs no mount of its own.
     let all = folders.clone();
     folders.retain(|folder| {
         !all.iter()
@@ -83,9 +83,9 @@ fn in_workspace(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
     (args, folders)
 }
 
-/// A word that names something of the workspace: how it is written below it, and the folder that it is or lies in.
+/// Resolves an argument that names a workspace path: its relative spelling, and the folder that contains it.
 fn below(word: &str, root: &Path) -> Option<(String, String)> {
-    // A plain word that happens to be the name of a file is not a path.
+    // A plain word that happens to be a file name is not a path.
     if !word.contains(['.', '/']) || word.starts_with('-') || word.contains("://") {
         return None;
     }

@@ -1,6 +1,6 @@
-//! Where a browser brings an answer: a port of this machine's own, for as long as one login waits.
+//! Local port that receives the browser redirect of a login.
 //!
-//! Never here: whether an answer is one.
+//! Out of scope: validating the answer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -14,42 +14,42 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// The path that answers come to.
+/// Path of the redirect URI.
 const PATH: &str = "/callback";
 
-/// Answers that wait to be looked at.
+/// Queue length for answers.
 const WAITING: usize = 4;
 
-/// What a browser has brought, and where it hears what came of it.
+/// An answer from a browser, and the channel for the resulting page.
 pub struct Brought {
     /// Path and query.
     pub answer: String,
-    /// What the person reads in the browser.
+    /// Page shown in the browser.
     pub reply: oneshot::Sender<Page>,
 }
 
-/// What a person reads in the browser.
+/// Result page in the browser.
 #[derive(Debug, Clone, Copy)]
 pub enum Page {
-    /// It is done.
+    /// Success.
     LoggedIn,
-    /// It has failed.
+    /// Failure.
     Failed,
-    /// It is no answer to what is waited for.
+    /// The request does not answer this login.
     Stray,
 }
 
-/// A port that waits for a browser. It is closed when this is dropped.
+/// A listener for the browser. The port is closed when this is dropped.
 pub struct Redirect {
-    /// The address that answers come to.
+    /// The redirect URI.
     pub uri: String,
-    /// What comes.
+    /// Received answers.
     pub brought: mpsc::Receiver<Brought>,
     serving: JoinHandle<()>,
 }
 
 impl Redirect {
-    /// A port of 127.0.0.1: this one, or one that is free.
+    /// Listens on a port of 127.0.0.1: the given one, or a free one.
     pub async fn open(port: Option<u16>) -> Result<Self, ToolError> {
         let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0)));
         let unavailable = |error: std::io::Error| {
@@ -66,7 +66,7 @@ impl Redirect {
         });
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
-                tracing::warn!(%error, "no browser is waited for any more");
+                tracing::warn!(%error, "stopped waiting for the browser");
             }
         });
         Ok(Self {
@@ -102,18 +102,18 @@ impl Page {
         let (status, words) = match self {
             Self::LoggedIn => (
                 StatusCode::OK,
-                "You are logged in. You can close this window and go on in the terminal.",
+                "You are logged in. You can close this window and continue in the terminal.",
             ),
             Self::Failed => (
                 StatusCode::BAD_REQUEST,
-                "The login did not work. The terminal says why; you can close this window.",
+                "The login failed; see the terminal for the reason. You can close this window.",
             ),
             Self::Stray => (
                 StatusCode::BAD_REQUEST,
-                "This is no answer to a login that waits for one. You can close this window.",
+                "This request does not belong to a pending login. You can close this window.",
             ),
         };
-        // Nothing that the browser brought is on the page, and what the address holds goes nowhere from here.
+        // The page repeats no input of the browser, and no referrer leaks the address.
         let page = format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>mimir</title><p>{words}</p></html>\n"
         );

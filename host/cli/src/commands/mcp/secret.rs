@@ -1,20 +1,20 @@
-//! What lets somebody in: in the words of a command, in a URL, in a variable, in a header. What is shown of a server is
-//! shown without it, and what has it where all may read it is not taken over.
+//! Detects credentials in command arguments, URLs, variables and headers, so that servers are shown without them and
+//! plain-text secrets are not imported.
 //!
-//! Never here: what is done about it.
+//! Out of scope: handling of what is found.
 
 use std::ops::Range;
 
 use mimir_core::redact::Redactor;
 use mimir_core::text::visible;
 
-/// What stands in place of a credential.
+/// Replacement of a credential.
 const HIDDEN: &str = "[REDACTED]";
 
-/// Letters and digits without a break, from which on they are a credential and no word.
+/// Unbroken run of letters and digits from which on a text counts as a credential.
 const OPAQUE_MIN: usize = 16;
 
-/// The words of names whose values are secrets.
+/// Words in names of secret values.
 const WORDS: [&str; 24] = [
     "key",
     "keys",
@@ -42,15 +42,15 @@ const WORDS: [&str; 24] = [
     "accesskey",
 ];
 
-/// What such a word may end with.
+/// Suffixes of such words.
 const ENDINGS: [&str; 5] = ["apikey", "token", "password", "passwd", "secret"];
 
-/// What is written where a secret would be, or says that there is none.
+/// Values that are placeholders, or mean that there is no secret.
 const NONE: [&str; 8] = ["", "true", "false", "none", "null", "yes", "no", "auto"];
 
-/// Whether a name is one of a secret, by one of its words: `API_KEY` is, and `KEYBOARD` or `MAX_TOKENS` is not.
+/// Returns true if one of the words in a name marks a secret: `API_KEY` does; `KEYBOARD` and `MAX_TOKENS` do not.
 pub fn is_name(name: &str) -> bool {
-    // The folder that somebody is in.
+    // `PWD` is the current folder.
     if name == "PWD" {
         return false;
     }
@@ -82,7 +82,7 @@ pub fn is_name(name: &str) -> bool {
     words.iter().any(is_word)
 }
 
-/// Whether the value of a variable or a header is a secret, or has one in it.
+/// Returns true if the value of a variable or header is or contains a secret.
 pub fn is_in(name: &str, value: &str) -> bool {
     let found = Redactor::new().find(format!("{name}={value}").as_bytes());
     let in_value = |end: usize| end > name.len() + 1;
@@ -91,7 +91,7 @@ pub fn is_in(name: &str, value: &str) -> bool {
         || !places(value).is_empty()
 }
 
-/// The words of a command that can be shown.
+/// Command arguments with secrets masked.
 pub fn words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut before = None;
     let each = words.into_iter().map(|word| {
@@ -105,7 +105,7 @@ pub fn words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     each.collect()
 }
 
-/// Whether one of the words of a command is a secret, or has one in it.
+/// Returns true if one of the command arguments is or contains a secret.
 pub fn in_words<'a>(words: impl IntoIterator<Item = &'a str>) -> bool {
     let mut before = None;
     words.into_iter().any(|word| {
@@ -114,12 +114,12 @@ pub fn in_words<'a>(words: impl IntoIterator<Item = &'a str>) -> bool {
     })
 }
 
-/// Whether there is a secret in a word or a URL.
+/// Returns true if an argument or a URL contains a secret.
 pub fn is_in_text(text: &str) -> bool {
     !places(text).is_empty()
 }
 
-/// A word, or a URL, that can be shown.
+/// An argument or a URL with secrets masked.
 pub fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut at = 0;
@@ -132,14 +132,14 @@ pub fn text(text: &str) -> String {
     masked(&shown)
 }
 
-/// A text without the secrets that are one wherever they stand.
+/// Masks the secrets that are recognizable in any context.
 pub fn masked(text: &str) -> String {
     let mut text = visible(text);
     Redactor::new().text(&mut text);
     text
 }
 
-/// Whether a word is the value of the option before it, which is one of a secret.
+/// Returns true if an argument is the value of the secret option before it.
 fn is_given(before: Option<&str>, word: &str) -> bool {
     let named = before.is_some_and(|option| {
         option.starts_with('-') && !option.contains(['=', ':', ' ']) && is_name(option)
@@ -147,7 +147,7 @@ fn is_given(before: Option<&str>, word: &str) -> bool {
     named && !word.starts_with('-') && is_value(word)
 }
 
-/// Whether what stands where a secret would be is one: no reference, no path.
+/// Returns true if a value in a secret's position is a real secret: not a reference, not a path.
 fn is_value(value: &str) -> bool {
     let value = value.trim();
     let bare = match value.split_once(' ') {
@@ -159,7 +159,7 @@ fn is_value(value: &str) -> bool {
     !(reference || none || is_path(bare))
 }
 
-/// Whether a value is an absolute path, and no key that begins with a `/`.
+/// Returns true if a value is an absolute path, not a key that begins with `/`.
 fn is_path(value: &str) -> bool {
     let absolute = value.starts_with('/') || value.get(1..3).is_some_and(|rest| rest == ":\\");
     absolute
@@ -174,7 +174,7 @@ fn is_scheme(word: &str) -> bool {
         .any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Whether a part of a path is a credential by how it looks: nobody wrote it.
+/// Returns true if a path segment looks generated, like a credential.
 fn is_opaque(part: &str) -> bool {
     const BEGINNINGS: [&str; 6] = ["sk-", "sk_", "pk_", "rk_", "ghp_", "whsec_"];
     if part.len() >= 8 && BEGINNINGS.iter().any(|begins| part.starts_with(begins)) {
@@ -187,7 +187,7 @@ fn is_opaque(part: &str) -> bool {
     })
 }
 
-/// Where in a text something stands that lets somebody in: in order, and apart from each other.
+/// Ranges of credentials in a text, in order and without overlaps.
 fn places(text: &str) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Redactor::new()
         .find(text.as_bytes())
@@ -208,12 +208,12 @@ fn places(text: &str) -> Vec<Range<usize>> {
     apart
 }
 
-/// What ends a word in a text of several.
+/// End of a word in a text of several.
 fn is_end(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// The logins in URLs, and the parts of their paths that are credentials.
+/// Logins in URLs, and path segments that are credentials.
 fn logins(text: &str, all: &mut Vec<Range<usize>>) {
     for (scheme, _) in text.match_indices("://") {
         let from = scheme + 3;
@@ -233,7 +233,7 @@ fn logins(text: &str, all: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The values of what is named like a secret: `name=value`, `Name: value`, `Bearer value`.
+/// Values of secret names: `name=value`, `Name: value`, `Bearer value`.
 fn pairs(text: &str, all: &mut Vec<Range<usize>>) {
     let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut begins = None;
@@ -252,7 +252,7 @@ fn pairs(text: &str, all: &mut Vec<Range<usize>>) {
                     .find(|c| is_end(c) || matches!(c, '&' | '#' | ';' | ','))
                     .unwrap_or(rest.len())]
             }
-            // All of a header, and of a scheme and a host nothing.
+            // Covers a complete header value, but not the `://` of a URL.
             ':' if !rest.starts_with("//") => {
                 &rest[..rest.find(['"', '\'', '\n', '\r']).unwrap_or(rest.len())]
             }

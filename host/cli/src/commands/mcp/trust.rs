@@ -1,4 +1,4 @@
-//! The one question about a server: every word that a model may read of it, and which of its tools run without asking.
+//! The question about a server: shows all texts that a model may read, and asks which tools run without a question.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,16 +13,16 @@ use mimir_mcp::client::Tried;
 use crate::args::Allow;
 use crate::exit::Failure;
 use crate::output::{FAINT, STRONG, WARN, note, server, styled};
-use crate::settings::Edit;
-use crate::setup::Setup;
 use crate::terminal;
+use mimir::settings::Edit;
+use mimir::setup::Setup;
 
-/// The class of a server's tool, as a person decides it. The server's own annotations are a suggestion.
+/// Class of a server's tool, as a person decides it. The server's own annotations are a suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Reads data of this person, or reaches nothing outside its own folder.
     OwnData,
-    /// Reads content that strangers wrote.
+    /// Reads content written by third parties.
     Strangers,
     /// Changes something, or has no annotation that says it does not.
     Writes,
@@ -32,18 +32,18 @@ impl Class {
     fn words(self) -> &'static str {
         match self {
             Self::OwnData => "reads own data",
-            Self::Strangers => "reads what strangers wrote",
+            Self::Strangers => "reads third-party content",
             Self::Writes => "may change things",
         }
     }
 }
 
-/// The answer of a person about a server.
+/// A person's decision about a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The tools that run without a question.
+    /// Tools that run without asking.
     pub allow: Allow,
-    /// True if the reading ones run without a question after content of strangers was read, too.
+    /// True if the reading tools run without asking even after untrusted content was read.
     pub accepts_untrusted: bool,
 }
 
@@ -56,10 +56,10 @@ impl From<Allow> for Choice {
     }
 }
 
-/// A server that was started, with its tools and their classes.
+/// A started server, with its tools and their classes.
 pub struct Candidate {
     pub tools: Vec<(Arc<Tool>, Class)>,
-    /// True if its sandbox keeps it from the network: it passes nothing on.
+    /// True if its sandbox has no network access, so that it cannot leak data.
     offline: bool,
     tried: Tried,
 }
@@ -86,14 +86,14 @@ impl Candidate {
         }
     }
 
-    /// The digest of all of its words, as `tools trust --digest` takes it.
+    /// Digest of all of its texts, for `--approve`.
     pub fn digest(&self) -> &str {
         self.tools
             .first()
             .map_or("", |(tool, _)| &tool.origin.digest)
     }
 
-    /// All of it, in lines.
+    /// Describes the server in lines.
     fn card(&self) -> Vec<String> {
         let (name, version) = &self.tried.server;
         let mut lines = vec![format!(
@@ -144,7 +144,7 @@ impl Candidate {
         lines
     }
 
-    /// Returns true if a tool runs without a question by this answer.
+    /// Returns true if a tool runs without asking under this answer.
     fn runs(tool: &Tool, class: Class, allow: &Allow) -> bool {
         match allow {
             Allow::All => true,
@@ -156,7 +156,7 @@ impl Candidate {
         }
     }
 
-    /// Shows all of it and asks the person at the terminal. Gives what they allow, or nothing for a no.
+    /// Shows the server and asks the person at the terminal. Returns the tools to allow, or `None` for a no.
     pub fn ask(
         &self,
         before: &[String],
@@ -183,10 +183,10 @@ impl Candidate {
             false => names.join(", "),
         };
         lines.push(format!(
-            "With yes, these run without a question: {}",
+            "With yes, these run without asking: {}",
             listed(&runs)
         ));
-        lines.push(format!("and these ask each time: {}", listed(&asks)));
+        lines.push(format!("These ask each time: {}", listed(&asks)));
         if !self.offline {
             lines.push(styled(
                 WARN,
@@ -196,7 +196,7 @@ impl Candidate {
         }
         lines.push(styled(
             FAINT,
-            "This holds until a description changes. Which of its tools only read is the server's own word.",
+            "This holds until a description changes. The server itself declares which of its tools only read.",
         ));
         terminal::paged(&lines)?;
         let untrusted = match self.offline {
@@ -204,7 +204,7 @@ impl Candidate {
             false => "[u] yes, and after content of strangers too, ",
         };
         let options =
-            format!("[y]es, [a]ll tools without a question, {untrusted}[e]ach call asks, [n]o > ");
+            format!("[y]es, [a]ll tools without asking, {untrusted}[e]ach call asks, [n]o > ");
         Ok(
             match terminal::answer(&format!("{question} {options}"))?.as_str() {
                 "y" | "yes" => Some(allow.clone().into()),
@@ -219,9 +219,10 @@ impl Candidate {
         )
     }
 
-    /// The edits of the settings for this answer.
+    /// Edits of the settings for this answer.
     pub fn edits(&self, choice: &Choice) -> Vec<Edit> {
-        // Whatever a server says of its tools, only its sandbox or a person lets them have what a session has read.
+        // A server's own claims do not matter: only its sandbox or a person may give its tools what a session has
+        // read.
         let accepts = self.offline || choice.accepts_untrusted;
         let mut edits = Vec::new();
         for (tool, class) in self
@@ -234,7 +235,7 @@ impl Candidate {
             let trust = match class {
                 Class::OwnData => "verified",
                 Class::Strangers => "untrusted",
-                // After what strangers wrote was read, a person is asked all the same.
+                // After untrusted content was read, a person is asked in any case.
                 Class::Writes => continue,
             };
             let mut labels = serde_json::json!({ "outputTrust": trust });
@@ -246,7 +247,7 @@ impl Candidate {
         edits
     }
 
-    /// Remembers that this person has seen these words.
+    /// Records that this person has seen these texts.
     pub fn grant(&self, setup: &Setup) -> Result<(), Failure> {
         let tools: Vec<Arc<Tool>> = self
             .tools
@@ -264,7 +265,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// Says what counts now.
+    /// Reports the new state.
     pub fn told(&self, choice: &Choice) {
         let runs = self
             .tools
@@ -272,19 +273,19 @@ impl Candidate {
             .filter(|(tool, class)| Self::runs(tool, *class, &choice.allow))
             .count();
         note(format_args!(
-            "trusted as it is now: {runs} of its {} tools run without a question",
+            "trusted as it is now: {runs} of its {} tools run without asking",
             self.tools.len()
         ));
     }
 
-    /// Fails unless the digest that was named is the one of these words.
+    /// Fails unless the named digest matches these texts.
     pub fn check(&self, digest: &str) -> Result<(), ToolError> {
         match digest == self.digest() {
             true => Ok(()),
             false => Err(ToolError::new(
                 Code::ApprovalDenied,
                 format!(
-                    "the server has the digest {}, and not the one that was named: nothing was granted",
+                    "digest mismatch: the server has {}; nothing was granted",
                     self.digest()
                 ),
             )),

@@ -1,7 +1,7 @@
-//! Fetching a component for `mimir tools add URL`, through the one way out.
+//! Downloads a component for `mimir tools add URL`, through the host's network client.
 //!
-//! The person has named the URL and what must be there, so that hosts need not be on a list, nor those that the
-//! server sends us to. What the config refuses stays refused: private addresses, blocked ports, `mode: none`, and all that a team
+//! The person has named the URL and the digest, so neither the host nor redirect targets need to be allowed. Blocks of
+//! the config still apply: private addresses, blocked ports, `mode: none`, and hosts that a team does not list.
 //! does not list.
 
 use std::path::Path;
@@ -13,12 +13,12 @@ use mimir_core::network::NetworkPolicy;
 use mimir_core::{Code, ToolError};
 use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Roots};
 
-use crate::setup::Setup;
+use mimir::setup::Setup;
 
-/// A large component over a slow line.
+/// Time for a large component over a slow connection.
 const TIME: Duration = Duration::from_secs(600);
 
-/// A person has asked for this by name, which goes as far as the teams let it.
+/// A download requested by a person, within the limits of team policies.
 struct Asked {
     teams: Vec<NetworkPolicy>,
 }
@@ -35,7 +35,7 @@ impl Authorize for Asked {
     }
 }
 
-/// The bytes at `url`, at most so many.
+/// Downloads `url`, up to a size limit.
 pub async fn component(setup: &Setup, url: &str, most: u64) -> Result<Vec<u8>, ToolError> {
     let policy = setup.settings.policy()?;
     let limits = Limits {
@@ -59,11 +59,11 @@ pub async fn component(setup: &Setup, url: &str, most: u64) -> Result<Vec<u8>, T
     Ok(fetched.body.into())
 }
 
-/// The part of a URL that names the file.
+/// File name in a URL.
 pub fn name(url: &str) -> &Path {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let rest = path.split_once("://").map_or(path, |(_, rest)| rest);
-    // A host is no name of a file.
+    // A host name is not a file name.
     Path::new(rest.split_once('/').map_or("", |(_, path)| path))
 }
 

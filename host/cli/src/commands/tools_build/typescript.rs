@@ -1,4 +1,4 @@
-//! `mimir tools build FILE.ts`, or a folder with one.
+//! `mimir tools build FILE.ts`, or a folder with a TypeScript plugin.
 
 use std::path::{Path, PathBuf};
 
@@ -8,22 +8,23 @@ use mimir_script::PluginSource;
 use serde_json::Value;
 
 use crate::commands::tools_check::faulty;
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::note;
-use crate::setup::{self, Setup};
+use mimir::file_error::file_error;
+use mimir::setup::{self, Setup};
 
-/// The file of a folder, the first that is there.
+/// Entry files of a folder; the first that exists is used.
 const NAMES: [&str; 6] = [
     "tool.ts", "tools.ts", "tool.js", "tools.js", "index.ts", "index.js",
 ];
 
-/// The largest file that is read.
+/// Size limit of the file.
 const FILE_MAX: u64 = 1 << 20;
 
-/// A version for a plugin that says none.
+/// Default version of a plugin.
 const VERSION: &str = "0.1.0";
 
-/// The file to build, where `path` is one or a folder with one; none where it is neither.
+/// Finds the entry file: `path` itself, or one in the folder `path`; `None` if neither.
 pub fn file(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         let mut files = NAMES.iter().map(|name| path.join(name));
@@ -33,7 +34,7 @@ pub fn file(path: &Path) -> Option<PathBuf> {
     matches!(end, Some("ts" | "mts" | "js" | "mjs")).then(|| path.to_owned())
 }
 
-/// Makes the plugin: its component, and what its file is called.
+/// Builds the plugin: its component and its file name.
 pub async fn component(setup: &Setup, file: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
     let source = source(file)?;
     let scripts = setup.scripts(setup.host());
@@ -42,7 +43,7 @@ pub async fn component(setup: &Setup, file: &Path) -> Result<(PathBuf, Vec<u8>),
     if let Some(bundler) = &built.bundler {
         let bundler = text::visible(&bundler.display().to_string());
         note(format_args!(
-            "what it imports was brought along by {bundler}"
+            "its imports were bundled by {bundler}"
         ));
     }
     for (tool, own) in &built.tools {
@@ -80,14 +81,14 @@ fn source(file: &Path) -> Result<PluginSource, Failure> {
     })
 }
 
-/// The `package.json` beside the file; nothing where it is none.
+/// Reads the `package.json` next to the file; `None` if there is none.
 fn package(file: &Path) -> Value {
     let path = file.with_file_name("package.json");
     let content = files::read(&path, Links::Followed, FILE_MAX).unwrap_or_default();
     serde_json::from_slice(&content).unwrap_or_default()
 }
 
-/// What the plugin is called: as its file where that says something, else as its package or its folder.
+/// Name of the plugin: from its file name if that is specific, else from its package or folder.
 fn name(file: &Path, package: Option<String>) -> String {
     let stem = |path: &Path| {
         let stem = path.file_stem().unwrap_or_default();

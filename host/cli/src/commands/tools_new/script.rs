@@ -1,4 +1,4 @@
-//! `mimir tools new --lang yaml-…`: a tool in one YAML file.
+//! `mimir tools new --lang yaml-…`: a tool in a YAML file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,14 @@ use serde::Serialize;
 use super::Names;
 use crate::args::{Globals, Lang};
 use crate::commands::editing;
-use crate::exit::{Exit, Failure, file_error};
+use crate::exit::{Exit, Failure};
 use crate::output::{GOOD, Printer, STRONG, styled};
-use crate::{sdk, setup};
+use mimir::setup;
+use mimir::file_error::file_error;
 
 const TEMPLATE: &str = include_str!("../../templates/tool.yml.txt");
 
-/// The code that a new tool begins with.
+/// Initial code of a new tool.
 const TYPESCRIPT: &str = include_str!("../../templates/tool.ts.txt");
 const JAVASCRIPT: &str = include_str!("../../templates/tool.js.txt");
 const PYTHON: &str = include_str!("../../templates/tool.py.txt");
@@ -26,14 +27,14 @@ struct New {
     file: String,
 }
 
-/// Writes it. In the workspace it goes where it is found, and editors know what may stand in it.
+/// Writes the tool. In a workspace it goes to the tools folder, with editor support.
 pub fn run(
     globals: &Globals,
     printer: Printer,
     names: &Names,
     (lang, dir): (Lang, Option<&Path>),
 ) -> Result<Exit, Failure> {
-    let workspace = setup::workspace(globals)?;
+    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let (folder, line) = match dir {
         Some(dir) => (dir.to_owned(), ""),
         None => {
@@ -48,7 +49,7 @@ pub fn run(
     let shown = workspace.shown(&path);
     if path.symlink_metadata().is_ok() {
         let message =
-            format!("{shown} is there already; choose another name, or another folder with --dir");
+            format!("{shown} already exists; choose another name, or another folder with --dir");
         let error = ToolError::new(Code::AlreadyExists, message);
         return Err(Failure::ending(error, Exit::Usage));
     }
@@ -63,7 +64,7 @@ pub fn run(
         .replace("{{tool}}", &names.tool)
         .replace("{{runtime}}", runtime)
         .replace("{{code}}\n", &code.replace("  \n", "\n"));
-    sdk::put(&path, format!("{line}{text}").as_bytes())
+    mimir::file_error::write_atomically(&path, format!("{line}{text}").as_bytes())
         .map_err(|error| file_error("write", &path, &error))?;
     let new = New {
         tool: names.tool.clone(),

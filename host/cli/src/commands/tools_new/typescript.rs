@@ -3,7 +3,7 @@
 use super::File;
 use crate::commands::editing::TYPES;
 
-/// The files of a new plugin.
+/// Files of a new TypeScript plugin.
 pub const FILES: [File; 6] = [
     ("tool.ts", include_str!("../../templates/plugin.ts.txt")),
     (

@@ -8,10 +8,10 @@ use mimir_core::needs::{Access, FileNeed, Needs, SECRET_VALUE};
 
 use crate::args::TrustWish;
 use crate::exit::Failure;
-use crate::ledger::UserLedger;
-use crate::setup::Setup;
+use mimir::ledger::UserLedger;
+use mimir::setup::Setup;
 
-/// Puts a prefix before the names of a plugin's tools, or takes it away.
+/// Sets or removes the prefix of a plugin's tool names.
 pub fn set_prefix(ledger: &UserLedger, location: &str, prefix: &str) -> Result<(), Failure> {
     if prefix.is_empty() && !ledger.lock().read()?.prefixes.contains_key(location) {
         return Ok(());
@@ -23,8 +23,8 @@ pub fn set_prefix(ledger: &UserLedger, location: &str, prefix: &str) -> Result<(
     Ok(())
 }
 
-/// The rights for a plugin that cannot ask for any: of each kind those that are named now, or else those of its grant
-/// before.
+/// Rights of a plugin that cannot request any: those named now, or, for kinds not named now, those of its previous
+/// grant.
 pub fn rights(
     setup: &Setup,
     ledger: &UserLedger,
@@ -73,14 +73,14 @@ pub fn rights(
         let known = |name: &&str| named.secrets.iter().any(|need| need.name == **name);
         if let Some(name) = secret.filter(|name| !known(name)) {
             return Err(Failure::usage(format!(
-                "`{value}` is the placeholder of a secret, and nothing says where that may be sent; add `--secret {name}@HOST:HEADER`"
+                "`{value}` is the placeholder of a secret without a destination; add `--secret {name}@HOST:HEADER`"
             )));
         }
     }
     Ok(named)
 }
 
-/// Refuses what the component has no import for.
+/// Refuses rights that the component has no import for.
 fn check(tool: &Tool, named: &Needs) -> Result<(), Failure> {
     let sends = grants::takes_hosts(tool);
     for (what, named, takes, import) in [
@@ -115,7 +115,7 @@ fn check(tool: &Tool, named: &Needs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rights that were named for the plugin before. A lock that this person has not written does not count.
+/// Rights from the previous grant. A lock file that this person has not written is ignored.
 fn before(ledger: &UserLedger, tool: &Tool) -> Needs {
     if !grants::is_foreign(tool) {
         return Needs::default();
@@ -129,7 +129,7 @@ fn before(ledger: &UserLedger, tool: &Tool) -> Needs {
     grant.map_or_else(Needs::default, grants::Grant::named)
 }
 
-/// A folder that is there, by its path below the workspace.
+/// Resolves an existing folder to its path below the workspace.
 fn folder_need(setup: &Setup, folder: &Path, access: Access) -> Result<FileNeed, Failure> {
     let shown = mimir_core::text::visible(&folder.display().to_string());
     let outside = || {
@@ -149,7 +149,7 @@ fn folder_need(setup: &Setup, folder: &Path, access: Access) -> Result<FileNeed,
     }
     if !root.join(relative).is_dir() {
         return Err(Failure::usage(format!(
-            "`{shown}` is not a folder of the workspace; make it first"
+            "`{shown}` is not a folder of the workspace; create it first"
         )));
     }
     let path = match parts.is_empty() {

@@ -1,25 +1,25 @@
-//! The properties of an object schema, as a person reads them.
+//! Properties of an object schema, formatted for people.
 
 use serde_json::Value;
 
-/// One property.
+/// A property of the schema.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Its key.
     pub name: String,
-    /// Its type in short: `string`, `integer[]`, `grep | glob`.
+    /// Short form of its type: `string`, `integer[]`, `grep | glob`.
     pub kind: String,
-    /// Whether it must be there.
+    /// True if it is required.
     pub required: bool,
     /// Its description, default and bounds on one line.
     pub about: String,
 }
 
-/// How deep references and alternatives are followed: a schema may point at itself.
+/// Depth limit for references and alternatives, because a schema may refer to itself.
 const DEEPEST: u32 = 6;
 
 impl Parameter {
-    /// The properties of `schema`, the required ones first.
+    /// Properties of `schema`, required ones first.
     pub fn all(schema: &Value) -> Vec<Self> {
         let required = |name: &String| {
             schema["required"]
@@ -101,7 +101,7 @@ fn constant(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Alternatives; that a thing may be left out is said elsewhere.
+/// Formats alternatives. `null` is left out, because optional properties are marked elsewhere.
 fn joined(parts: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = Vec::new();
     for part in parts.filter(|part| part != "null") {

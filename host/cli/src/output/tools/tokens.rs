@@ -1,4 +1,4 @@
-//! What tools cost, as bars, and what could be saved.
+//! Token costs as bars, and possible savings.
 
 use std::io::{self, Write};
 
@@ -7,14 +7,14 @@ use crate::output::tools::Face;
 use crate::output::{FAINT, Printer, STRONG, columns, styled};
 use crate::tools::{Advice, Spending};
 
-/// The column of names, and the bars beside it: the seeds' screen.
+/// Width of the name column, and of the bars, as in the seed implementations.
 const NAME: usize = 25;
 const BAR: usize = 40;
 
-/// A full bar is so many tokens, or the costliest tool where that costs more.
+/// Tokens of a full bar, unless the most expensive tool costs more.
 const FULL: u32 = 1000;
 
-/// Prints the tools that models see, the costliest first.
+/// Prints the tools that models see, most expensive first.
 pub fn spending(printer: Printer, spending: &Spending<'_>) -> Result<(), Failure> {
     printer.result(spending, |out| {
         writeln!(out, "Token Cost Breakdown:\n")?;
@@ -41,7 +41,7 @@ pub fn spending(printer: Printer, spending: &Spending<'_>) -> Result<(), Failure
     })
 }
 
-/// As much as the terminal has room for beside the name and the number, and at least a little.
+/// Width left in the terminal beside the name and the number, with a minimum.
 fn bar_width() -> usize {
     columns().map_or(BAR, |all| all.saturating_sub(NAME + 8).clamp(4, BAR))
 }
@@ -54,7 +54,7 @@ fn bar(tokens: u32, full: u32, width: usize) -> String {
     bar
 }
 
-/// Prints what could be saved.
+/// Prints possible savings.
 pub fn advice(printer: Printer, face: Face, advice: &Advice<'_>) -> Result<(), Failure> {
     printer.result(advice, |out| {
         writeln!(out, "The tools cost ~{} tokens.", advice.total_tokens)?;
@@ -71,25 +71,25 @@ fn wordy(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
         let (words, all) = (wordy.description_tokens, wordy.tokens);
         writeln!(out, "  {name:<NAME$} {words} of its {all} tokens")?;
     }
-    none(out, advice.descriptions.is_empty(), "none is long")
+    none(out, advice.descriptions.is_empty(), "no long descriptions")
 }
 
 fn alike(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
-    writeln!(out, "\n{}", styled(STRONG, "Much the same"))?;
+    writeln!(out, "\n{}", styled(STRONG, "Near duplicates"))?;
     for pair in &advice.duplicates {
         let (name, other, tokens) = (pair.name.as_str(), pair.other.as_str(), pair.tokens);
         writeln!(
             out,
-            "  {name:<NAME$} says what {other} says ({tokens} tokens)"
+            "  {name:<NAME$} has the same description as {other} ({tokens} tokens)"
         )?;
     }
-    none(out, advice.duplicates.is_empty(), "no two tools")
+    none(out, advice.duplicates.is_empty(), "no near duplicates")
 }
 
 fn unused(out: &mut dyn Write, face: Face, advice: &Advice<'_>) -> io::Result<()> {
     writeln!(out, "\n{}", styled(STRONG, "Unused"))?;
     if advice.calls == 0 {
-        return none(out, true, "nothing was called yet, so nobody knows");
+        return none(out, true, "unknown: no tool has been called yet");
     }
     for unused in &advice.unused {
         let (name, tokens) = (unused.name.as_str(), unused.tokens);
@@ -106,7 +106,7 @@ fn unused(out: &mut dyn Write, face: Face, advice: &Advice<'_>) -> io::Result<()
     };
     writeln!(
         out,
-        "\nNone of these was among {calls} since {since}. Without them it is ~{saved} tokens less:\n  {command} disable <name>"
+        "\nNone of these was used in {calls} since {since}. Disabling them saves ~{saved} tokens:\n  {command} disable <name>"
     )
 }
 

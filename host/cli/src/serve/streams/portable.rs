@@ -1,5 +1,5 @@
-//! The streams as the standard library has them, where descriptors are not to be had. What else prints to stdout is not
-//! kept from it here; nothing of mimir's own does.
+//! Standard library streams, for platforms without file descriptors. Other output to stdout is not redirected here;
+//! mimir itself prints none.
 
 use std::io;
 
@@ -13,11 +13,11 @@ pub(super) fn take() -> io::Result<Streams> {
     })
 }
 
-/// The client's side of the conversation.
+/// The client's side of the connection.
 pub struct Line;
 
 impl Line {
-    /// Whether a client that says nothing more still reads is not known here: its calls get some seconds to end.
+    /// Cannot detect whether a silent client still reads, so its calls get a few seconds to end.
     pub async fn hung_up(&self) {
         std::future::pending().await
     }

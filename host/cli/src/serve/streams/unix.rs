@@ -1,4 +1,4 @@
-//! The streams by their descriptors.
+//! Streams by file descriptor.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use super::Streams;
 
-/// The first descriptor that is none of the standard ones.
+/// First descriptor after the standard ones.
 const BEYOND: i32 = 3;
 
 pub(super) fn take() -> io::Result<Streams> {
@@ -43,7 +43,7 @@ pub(super) fn take() -> io::Result<Streams> {
     })
 }
 
-/// A descriptor that is read from when there is something, and not by a thread that waits, where it is of such a kind.
+/// A descriptor read without a blocking thread, if its kind supports that.
 fn reader(input: OwnedFd) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     let file = File::from(input);
     let kind = file.metadata()?.file_type();
@@ -74,14 +74,14 @@ fn writer(output: OwnedFd) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
     Ok(Box::new(tokio::fs::File::from_std(file)))
 }
 
-/// Node starts its children with these for pipes.
+/// Node gives its child processes sockets instead of pipes.
 fn socket(file: File) -> io::Result<UnixStream> {
     let socket = StdUnixStream::from(OwnedFd::from(file));
     socket.set_nonblocking(true)?;
     UnixStream::from_std(socket)
 }
 
-/// The same pipe once more: that it does not block is then nobody else's concern who has it from the same parent.
+/// Reopens the pipe, so that making it non-blocking does not affect other processes that share it.
 #[cfg(target_os = "linux")]
 fn reopened(file: &File, write: bool) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd as _;
@@ -98,18 +98,18 @@ fn reopened(_: &File, _: bool) -> Option<OwnedFd> {
     None
 }
 
-/// The client's side of the conversation.
+/// The client's side of the connection.
 pub struct Line {
     over: Arc<Notify>,
     output: OwnedFd,
 }
 
-/// How often it is looked whether a client that says nothing more still reads.
+/// Interval for checking whether a silent client still reads.
 const EVERY: Duration = Duration::from_millis(20);
 
 impl Line {
-    /// Completes when the client has said its last and does not read any more: it is gone, and with it whoever wants
-    /// results. One that only closes its own side may still wait for them.
+    /// Completes when the client has closed its output and no longer reads: it is gone, and no one needs results. A
+    /// client that only closes its output may still wait for them.
     pub async fn hung_up(&self) {
         self.over.notified().await;
         while !self.is_broken() {
@@ -125,7 +125,7 @@ impl Line {
     }
 }
 
-/// A reader that says when it has come to the end.
+/// A reader that signals the end of input.
 struct Ends<R> {
     inner: R,
     over: Arc<Notify>,

@@ -4,7 +4,7 @@ use super::{McpOauth, McpServer, McpSettings};
 use crate::config::{OutOfRange, limits};
 use crate::network::Target;
 
-/// A block that describes no server.
+/// An invalid server entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("mcp.servers.{server}: {why}")]
 pub struct NoServer {
@@ -12,14 +12,14 @@ pub struct NoServer {
     why: String,
 }
 
-/// The longest name of a server: with its prefix it leaves room for the names of tools.
+/// The maximum length of a server's name: with its prefix it leaves room for tool names.
 const NAME_MAX: usize = 40;
 
-/// A millisecond is the least that is a time, and a day the most that anyone waits.
+/// From a millisecond to a day.
 const TIME: (u64, u64) = (1, 86_400_000);
 
 impl McpServer {
-    /// Checks that it is one server, and not none or two.
+    /// Checks that it describes exactly one server.
     pub fn check(&self, name: &str) -> Result<(), NoServer> {
         let fault = |why: &str| {
             Err(NoServer {
@@ -63,7 +63,7 @@ impl McpServer {
             (Some(_), Some(_)) => {
                 return fault("it has a `command` and a `url`; a server has one of them");
             }
-            // Another file may say what it is.
+            // Another file may define it.
             (None, None) if !self.is_enabled() => return Ok(()),
             (None, None) => {
                 return fault(

@@ -1,38 +1,38 @@
-//! What a person may set about the login at a server that is reached over HTTP.
+//! Settings of the login at a server reached over HTTP.
 //!
-//! Never here: how a login goes, and where its tokens are.
+//! Out of scope: the login itself, and the storage of its tokens.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::network::{Scheme, Target};
 
-/// How `mimir mcp login` gets a token for a server that wants one. Most servers need nothing of it.
+/// Settings of `mimir mcp login` for a server that requires a token. Most servers need none of them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpOauth {
-    /// The authorization server, by its issuer identifier: a server that sends a person to another is refused.
+    /// The issuer identifier of the authorization server: a server that redirects to another one is refused.
     pub issuer: Option<String>,
     /// The client that was registered there beforehand.
     pub client_id: Option<String>,
     /// Its secret: `${NAME}` is the secret of that name. It goes to `issuer`, which has to be named with it.
     pub client_secret: Option<String>,
-    /// Where a document lies that describes the client, in place of a registration, where the authorization server
-    /// takes one.
+    /// The URL of a document that describes the client, in place of a registration, if the authorization server
+    /// accepts one.
     pub client_metadata_url: Option<String>,
-    /// What is asked for, in place of what the server names for a start.
+    /// The scopes to request, in place of those that the server names.
     pub scopes: Option<Vec<String>>,
-    /// The port of 127.0.0.1 to which the browser comes back; one that is free where none is named.
+    /// The port of 127.0.0.1 for the browser's redirect; a free one if unset.
     #[schemars(range(min = 1))]
     pub redirect_port: Option<u16>,
 }
 
-/// The most scopes, and characters of one.
+/// Maximum number of scopes, and characters of one.
 const SCOPES_MOST: usize = 100;
 const SCOPE_MOST: usize = 256;
 
 impl McpOauth {
-    /// The name of the secret that `clientSecret` stands for.
+    /// The name of the secret in `clientSecret`.
     pub fn secret_name(&self) -> Option<&str> {
         let name = self
             .client_secret
@@ -43,7 +43,7 @@ impl McpOauth {
         plain.then_some(name)
     }
 
-    /// What is wrong with it, if anything is.
+    /// The fault of the settings, if any.
     pub(super) fn fault(&self) -> Option<&'static str> {
         let is_client = self.client_id.is_some();
         if self.client_id.as_deref().is_some_and(str::is_empty) {
@@ -89,7 +89,7 @@ impl McpOauth {
     }
 }
 
-/// Whether a word is a scope; RFC 6749 section 3.3.
+/// Returns true for a valid scope; RFC 6749 section 3.3.
 pub fn is_scope(word: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     !word.is_empty() && word.len() <= SCOPE_MOST && word.bytes().all(fits)

@@ -1,33 +1,33 @@
-//! A package of npm or PyPI that is a server, pinned to one build.
+//! The npm or PyPI package of a server, pinned to one build.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A package, as `mimir mcp add` pinned it.
+/// A package as pinned by `mimir mcp add`.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpPackage {
-    /// The registry that it comes from, as npm or pip is configured on this machine.
+    /// The registry, as npm or pip is configured on this machine.
     pub registry: PackageRegistry,
     /// Its name there.
     pub name: String,
     /// Its exact version.
     pub version: String,
-    /// The digest of what the registry delivered: `sha512-…` in base64 of npm, `sha256-…` in hex of PyPI. Another build is
-    /// not installed.
+    /// The digest of the downloaded package: `sha512-…` in base64 for npm, `sha256-…` in hex for PyPI. Another build
+    /// is not installed.
     pub integrity: String,
-    /// The digest of all packages that are installed with it, as `sha256-…` in hex: what it depends on, each with its
-    /// version and digest. Others are not installed before `mimir mcp trust` has accepted them.
+    /// The digest of all installed packages, as `sha256-…` in hex: the dependencies, each with its version and digest.
+    /// Others are not installed before `mimir mcp trust` has accepted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<String>,
-    /// The program of the package that is started.
+    /// The program of the package to start.
     pub program: String,
-    /// Packages that are installed beside it, as `uvx --with` or `npx -p` name them.
+    /// Additional packages, as named by `uvx --with` or `npx -p`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
-    /// Lets it and what it depends on run programs of their own while they are installed.
+    /// Lets it and its dependencies run install scripts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub install_scripts: bool,
 }
@@ -64,8 +64,8 @@ impl fmt::Display for McpPackage {
     }
 }
 
-/// The identity of a server is made of this text: without the digest of its dependencies it is the text of the versions
-/// that had none, and what was granted then still fits.
+/// The identity of a server depends on this text: without the digest of its dependencies it equals the text of older
+/// versions, so that their grants still fit.
 impl fmt::Debug for McpPackage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("McpPackage");
@@ -88,8 +88,8 @@ impl fmt::Debug for McpPackage {
 const TEXT_MOST: usize = 214;
 
 impl McpPackage {
-    /// Checks the fields and returns what is wrong, if anything. Name and version become names of folders and words of
-    /// a command line.
+    /// Checks the fields and returns the fault, if any. Name and version become folder names and command-line
+    /// arguments.
     pub(super) fn fault(&self) -> Option<String> {
         let plain = |text: &str, more: &str| {
             let good = |c: char| c.is_ascii_alphanumeric() || more.contains(c);

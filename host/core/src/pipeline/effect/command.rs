@@ -16,7 +16,7 @@ use crate::needs::{Access, FileNeed, Needs};
 use crate::paths::PathRules;
 use crate::pipeline::Road;
 use crate::pipeline::decide::{Ruled, accepts_untrusted};
-use crate::pipeline::session::WayOut;
+use crate::pipeline::session::{ContentSource, WayOut};
 use crate::pipeline::validate::Checked;
 use crate::policy::{self, CommandQuestion};
 use crate::redact::AROUND;
@@ -136,6 +136,11 @@ impl Effects {
     /// The name of the sandbox that a command would run in there, or why there is none. See [`Runner::offers`].
     pub async fn offers(&self, place: Place, program: &str) -> Result<&'static str, ToolError> {
         self.0.runner().offers(place, program).await
+    }
+
+    /// Records in the audit log the files that the call itself made or changed and that agents or build tools obey.
+    pub fn record_obeyed(&self, paths: &[String]) -> Result<(), ToolError> {
+        self.0.record_obeyed(paths)
     }
 
     /// Starts a command that goes on when the call has ended, if it is let.
@@ -290,7 +295,7 @@ impl Inner {
         let out = if road.ports.runner.confines() {
             WayOut::None
         } else {
-            WayOut::Call
+            WayOut::Call(ContentSource::Other)
         };
         session.taint(accepts, &out, &mut all);
         let same = self.is_own(command);

@@ -47,7 +47,6 @@ pub(super) fn judge(
     let out = WayOut::Request {
         egress: egress_without,
         listed: said.listed || agreed,
-        agreed,
         command: whose.command(),
         way: &way,
     };

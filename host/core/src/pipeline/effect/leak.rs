@@ -227,7 +227,10 @@ fn held<'a>(
 }
 
 /// The first that `look` gives for a text in a value: a member's name, a string, or a number as it is written.
-fn texts_in<T>(value: &Value, look: &mut impl FnMut(&str) -> Option<T>) -> Option<T> {
+pub(in crate::pipeline) fn texts_in<T>(
+    value: &Value,
+    look: &mut impl FnMut(&str) -> Option<T>,
+) -> Option<T> {
     match value {
         Value::String(text) => look(text),
         Value::Number(number) => look(&number.to_string()),

@@ -12,7 +12,7 @@ use crate::error::{Code, ToolError};
 use crate::pipeline::Road;
 use crate::pipeline::decide::Ruled;
 use crate::pipeline::decide::accepts_untrusted;
-use crate::pipeline::session::WayOut;
+use crate::pipeline::session::{ContentSource, WayOut};
 use crate::pipeline::validate::Checked;
 use crate::tool::Risk;
 
@@ -86,7 +86,7 @@ impl Inner {
         let mut all = Evaluation::default();
         let session = road.sessions.get(&checked.context().session_id);
         let accepts = accepts_untrusted(&road.world.policy, checked);
-        session.taint(accepts, &WayOut::Call, &mut all);
+        session.taint(accepts, &WayOut::Call(ContentSource::Other), &mut all);
         // A person who was asked about this before the call ran is not asked again.
         all.settle(|reason| {
             let asked = super::asked_as(reason);

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
 use crate::needs::{ANY_HOST, HostNeed, Needs};
+use crate::network::Target;
 use crate::outcome::{DataClass, Label, TrustLevel};
-use crate::pipeline::session::{CommandId, Heard, Session};
+use crate::pipeline::session::{CommandId, ContentSource, Session};
 
 use super::{Consent, Effects, Egress, Inner, Kept, Reach, asked_as};
 
@@ -95,6 +96,13 @@ impl Outside {
         Ok(consent)
     }
 
+    /// Returns what would let this request: the line to write in the settings, or the command to run.
+    pub fn way_to(&self, target: &Target, method: &str) -> String {
+        let inner = &*self.effects.0;
+        let world = inner.pipeline.world();
+        world.policy.way_to(&inner.tool, target, method)
+    }
+
     /// Puts on record that a request was not sent although it was let, or was cut off, and why.
     pub fn refused(&self, egress: Egress<'_>, code: Code, why: &str) {
         self.effects.record_refused(egress, code, Some(why));
@@ -109,8 +117,8 @@ impl Inner {
             data_class: DataClass::Public,
             origin: format!("{}: {}", self.tool.name(), egress.target.host()),
         };
-        self.parent.floor.note_heard(&label, Some(command));
-        self.session().read(&label, Some(command));
+        self.parent.floor.note_from(&label, ContentSource::Command(command));
+        self.session().read(&label, ContentSource::Command(command));
     }
 
     /// The same of what a command says that may have gone on for longer than its call.
@@ -139,10 +147,10 @@ const METHODS: [&str; 8] = [
 
 impl Whose<'_> {
     /// The command, if it is one.
-    pub(super) fn command(self) -> Heard {
+    pub(super) fn command(self) -> ContentSource {
         match self {
-            Self::Call => None,
-            Self::Command(command) => Some(command.id),
+            Self::Call => ContentSource::Other,
+            Self::Command(command) => ContentSource::Command(command.id),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::error::{Code, ToolError};
 use crate::outcome::Label;
 use crate::pipeline::approve::Approved;
 use crate::pipeline::label::Floor;
-use crate::pipeline::session::Session;
+use crate::pipeline::session::{ContentSource, Session};
 use crate::storage::{DERIVED, MARK, Value, Values};
 use crate::tool::Source;
 
@@ -93,7 +93,7 @@ impl Storage {
     /// The call has read something with this label.
     fn note(&self, label: &Label) {
         self.0.floor.note(label);
-        self.0.session.read(label, None);
+        self.0.session.read(label, ContentSource::Other);
     }
 
     /// Waits beside the other calls: a file may lie on a slow disk, and another process may have the turn.

@@ -252,6 +252,113 @@ async fn a_mask_that_is_written_in_the_file_or_was_never_shown_is_text() {
 }
 
 #[tokio::test]
+async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
+    let masked = "GITHUB_TOKEN = \"[REDACTED:github-pat]\"\n";
+    let mut room = room(&[("settings.py", &format!("GITHUB_TOKEN = \"{TOKEN}\"\n"))]);
+    let tools = [
+        ("exec", Group::Runtime, Source::BuiltIn, false),
+        ("run_code", Group::Runtime, Source::BuiltIn, false),
+        ("memory_save", Group::Memory, Source::BuiltIn, false),
+        ("web_fetch", Group::Net, Source::BuiltIn, false),
+        ("file_search", Group::Fs, Source::BuiltIn, true),
+        ("of_yaml", Group::Fs, Source::Custom, false),
+        ("write_note", Group::System, Source::Mcp, false),
+        ("search_notes", Group::System, Source::Mcp, true),
+    ];
+    let tools = tools.map(|(name, group, source, read_only)| {
+        let mut tool = tool(name);
+        tool.definition.input_schema = Schema::parse(r#"{"type": "object"}"#).unwrap();
+        tool.definition.group = group;
+        tool.definition.hints.read_only = read_only;
+        tool.source = source;
+        tool
+    });
+    let world = room.bench.pipeline.world();
+    let of_files = world.registry.tools().iter().map(|tool| (**tool).clone());
+    let tools: Vec<_> = of_files.chain(tools).collect();
+    let accepts = json!({"approval": "allow", "labels": {"acceptsUntrusted": true}});
+    let settings = json!({"execApprovals": {"mode": "full"}, "tools": {
+        "write_note": accepts, "search_notes": accepts, "web_fetch": accepts,
+    }});
+    let settings: Config = serde_json::from_value(settings).unwrap();
+    let ports = Ports {
+        runner: Arc::new(super::approvals::commands::Words),
+        // The session has read a secret, so that calls of servers are asked about.
+        approver: Arc::new(Fixed(Answer::Once, AtomicUsize::new(0))),
+        ..room.bench.pipeline.0.ports.clone()
+    };
+    let world = World {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::new(&settings, "config.yml").unwrap(),
+    };
+    room.bench.pipeline = Pipeline::new(world, ports);
+    let code = |language: &str, code: String| json!({"language": language, "code": code});
+    let writes = [
+        (
+            "exec",
+            json!({"command": format!("tee settings.py {masked}")}),
+        ),
+        (
+            "exec",
+            json!({"command": "tee", "args": ["settings.py"], "stdin": masked}),
+        ),
+        (
+            "run_code",
+            code("python", format!("open('s', 'w').write({masked:?})")),
+        ),
+        (
+            "run_code",
+            code(
+                "javascript",
+                format!("platform.fs.writeFile('s', {masked:?})"),
+            ),
+        ),
+        (
+            "run_code",
+            code("bash", format!("cat > s <<'E'\n{masked}E\n")),
+        ),
+        ("memory_save", json!({"text": masked})),
+        ("of_yaml", json!({"path": "s", "lines": [{"text": masked}]})),
+        ("write_note", json!({"notes": {masked: 1}})),
+        (
+            "web_fetch",
+            json!({"url": "https://a.example/", "body": masked}),
+        ),
+        (
+            "web_fetch",
+            json!({"body": masked, "a_url": format!("https://a.example/{masked}")}),
+        ),
+    ];
+    // Before the session was shown the mask, it is text.
+    for (tool, arguments) in &writes {
+        let outcome = room.call(tool, arguments.clone()).await;
+        assert_ne!(super::code(&outcome), Some(Code::InvalidInput), "{tool}");
+    }
+    assert!(room.read("settings.py").await.contains("[REDACTED:"));
+    for (tool, arguments) in &writes {
+        let message = refused(&room.call(tool, arguments.clone()).await);
+        let begins = format!("`{tool}` was not called: ");
+        assert!(message.starts_with(&begins), "{message}");
+        let way = "use edit_file or write_file, which put the value back, or leave that line out";
+        assert!(message.ends_with(way), "{message}");
+    }
+    let mark = "[REDACTED:github-pat]";
+    for (tool, arguments) in [
+        ("exec", json!({"command": format!("grep -rn {mark} .")})),
+        ("file_search", json!({"pattern": mark})),
+        ("search_notes", json!({"query": mark})),
+        (
+            "web_fetch",
+            json!({"url": format!("https://a.example/?q={mark}")}),
+        ),
+        ("memory_save", json!({"text": "[REDACTED:jwt]"})),
+    ] {
+        let outcome = room.call(tool, arguments).await;
+        assert!(outcome.is_ok(), "{tool}: {:?}", outcome.result());
+    }
+}
+
+#[tokio::test]
 async fn a_mask_is_counted_once_and_recorded() {
     let output = Output {
         content: vec![Content::text(format!("it is {TOKEN}"))],

@@ -315,3 +315,77 @@ async fn a_host_in_a_file_that_nobody_has_accepted_is_not_listed() {
     assert!(ways.contains(accepts), "{ways}");
     assert!(ways.contains("labels.acceptsUntrusted: true"), "{ways}");
 }
+
+/// A tool of a server, as a person has trusted it.
+fn served(name: &str, server: &str) -> Tool {
+    let mut tool = tool(name);
+    tool.trust = Trust::Trusted;
+    tool.source = Source::Mcp;
+    let origin = Arc::make_mut(&mut tool.origin);
+    origin.location = format!("mcp:{server}");
+    tool
+}
+
+#[tokio::test]
+async fn taint_of_a_server_is_no_question_to_the_same_server() {
+    let own = || served("own", "one");
+    let sibling = || served("sibling", "one");
+    let other = || served("other", "two");
+    let tools = || vec![own(), sibling(), other(), tool("reader"), sender()];
+    let refused = Some(Code::ApprovalDenied);
+    // Each list is called in turn in one session; the last call is refused or not.
+    for (calls, expected) in [
+        (vec!["own", "own", "own"], None),
+        (vec!["own", "sibling"], None),
+        (vec!["own", "other"], refused),
+        (vec!["own", "sender"], refused),
+        (vec!["reader", "own"], refused),
+        (vec!["own", "reader", "own"], refused),
+    ] {
+        let bench = bench(tools(), json!({}), Answer::No);
+        let (last, before) = calls.split_last().unwrap();
+        for name in before {
+            let outcome = bench.pipeline.call(call(name, json!({}))).await;
+            assert_eq!(code(&outcome), None, "{name} of {calls:?}");
+            assert_eq!(outcome.label().trust, TrustLevel::Untrusted, "{name}");
+        }
+        let outcome = bench.pipeline.call(call(last, json!({}))).await;
+        assert_eq!(code(&outcome), expected, "{calls:?}");
+    }
+    // The words of two servers are no longer those of one.
+    let accepts = json!({"tools": {"other": {"labels": {"acceptsUntrusted": true}}}});
+    let bench = bench(tools(), accepts, Answer::No);
+    for (name, expected) in [("own", None), ("other", None), ("own", refused)] {
+        let outcome = bench.pipeline.call(call(name, json!({}))).await;
+        assert_eq!(code(&outcome), expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn taint_of_a_server_is_a_question_where_a_person_refuses_untrusted_content() {
+    let strict = json!({"tools": {"own": {"labels": {"acceptsUntrusted": false}}}});
+    let bench = bench(vec![served("own", "one")], strict, Answer::No);
+    assert!(bench.pipeline.call(call("own", json!({}))).await.is_ok());
+    let again = bench.pipeline.call(call("own", json!({}))).await;
+    assert_eq!(code(&again), Some(Code::ApprovalDenied));
+}
+
+#[tokio::test]
+async fn taint_of_a_nested_call_to_a_server_is_no_question_to_the_same_server() {
+    for (reads, expected) in [("own", None), ("reader", Some(Code::ApprovalDenied))] {
+        let backend = Fake {
+            nested: Some(reads),
+            ..Fake::default()
+        };
+        let mut outer = with("outer", backend);
+        outer.trust = Trust::Trusted;
+        outer.definition.needs.tools = vec![reads.into()];
+        outer.granted = outer.definition.needs.clone();
+        let tools = vec![served("own", "one"), tool("reader"), outer];
+        let bench = bench(tools, json!({}), Answer::No);
+        let outcome = bench.pipeline.call(call("outer", json!({}))).await;
+        assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
+        let after = bench.pipeline.call(call("own", json!({}))).await;
+        assert_eq!(code(&after), expected, "{reads}");
+    }
+}

@@ -1,8 +1,8 @@
-//! What a command does to files, as far as its words say: judged by the path rules, as a tool's own access is.
+//! The file accesses of a command, as far as its words show them: checked by the path rules, like a tool's own access.
 //!
-//! A path that leads out of the workspace asks; what the rules hide, and writing to what they keep read-only, is denied.
-//! Of the programs in the table all operands are paths; of others a word is one if it looks like one. A command after
-//! `cd` is judged from every folder that it may run in.
+//! A path that leads out of the workspace asks; access to hidden paths, and writing to read-only ones, is denied. For
+//! programs in the table all operands are paths; for others a word is one if it looks like one. A command after `cd`
+//! is checked from every folder that it may run in.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -16,44 +16,44 @@ use super::globs::{self, Glob, Names};
 use super::operands::Operand;
 use super::{CommandQuestion, finders, offer, operands, ours};
 
-/// As many folders as a script may be in, as far as that is followed. In more, all relative paths ask.
+/// Maximum working directories tracked for a script. With more, all relative paths ask.
 const FOLDERS_MAX: usize = 8;
 
-/// As many things as are said of the files of one command, each with the whole command. A stricter one is said all the
-/// same.
+/// Maximum reasons about the files of one command, each of which quotes the whole command. A stricter one is added in
+/// any case.
 const SAID_MAX: usize = 32;
 
-/// As long as a path may be on Linux: a folder of a longer one is not known.
+/// The maximum length of a path on Linux: a folder with a longer path is unknown.
 const PATH_MAX: usize = 4096;
 
-/// As many steps up as are followed in one path. One with more leads who knows where.
+/// Maximum `..` components followed in one path. With more, its target is unknown.
 const UPS_MAX: usize = 32;
 
-/// Where a path leads.
+/// The location that a path leads to.
 enum Place {
     /// Below the workspace: canonical, from its root.
     Inside(String),
     Outside,
-    /// A device that every program may use, or no path at all.
+    /// A device that every program may use, or not a path at all.
     Free,
-    /// Only the shell will know.
+    /// Known only to the shell.
     Unknown,
 }
 
-/// Where the commands of one script run, and what they may reach there.
+/// The possible working directories of a script's commands, and the path rules there.
 pub(super) struct Places<'a> {
     question: &'a CommandQuestion<'a>,
-    /// The folders that a command may run in, from the root of the workspace; none if that is not known.
+    /// The possible working directories, from the workspace root; empty if unknown.
     folders: Vec<String>,
-    /// Those that it may be in where a command of the chain has failed: all that come behind it are skipped then.
+    /// Working directories after a failure in the chain: the rest of the chain is skipped then.
     aside: Vec<String>,
-    /// The command that ended well if the next one says that it runs after it.
+    /// The command that succeeded if the next one in the chain runs.
     chain: Option<usize>,
-    /// Whether the script was told to run outside of the workspace.
+    /// True if the script was started outside of the workspace.
     astray: bool,
-    /// The names that the path rules speak of, looked up for the first glob.
+    /// The names in path rules, computed for the first glob.
     names: OnceCell<Names<'a>>,
-    /// Whether the command reads names of files from one that looks for them where it may look.
+    /// True if the command reads file names from a finder that searches permitted folders.
     found: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// What is said of the folder that the script runs in.
+    /// The reason about the script's working directory.
     pub(super) fn directory(&self) -> Option<Reason> {
         let directory = self.question.directory.filter(|_| self.astray)?;
         let text =
@@ -85,7 +85,8 @@ impl<'a> Places<'a> {
         Some(ours(Layer::Commands, Decision::Deny, "the workspace", text))
     }
 
-    /// Comes to the command of this number: unless it runs only where the last one ended well, that may not have run.
+    /// Enters the command at this index: unless it runs only after the success of the previous one, that may not have
+    /// run.
     pub(super) fn come_to(&mut self, at: usize, simple: &Simple) {
         if simple.after.is_none() || simple.after != self.chain {
             let aside = std::mem::take(&mut self.aside);
@@ -94,7 +95,7 @@ impl<'a> Places<'a> {
         self.chain = Some(at);
     }
 
-    /// Adds folders that a command may run in, unless that is not known anyway.
+    /// Adds possible working directories, unless they are unknown anyway.
     fn add(&mut self, folders: Vec<String>) {
         if self.folders.is_empty() {
             return;
@@ -109,7 +110,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What is said of the files of one command. What comes after it is judged from where it leads.
+    /// The reasons about the files of one command. Updates the working directories for the next one.
     pub(super) fn judge(&mut self, simple: &Simple) -> Vec<Reason> {
         let mut said = Vec::new();
         let feeder = simple
@@ -126,7 +127,7 @@ impl<'a> Places<'a> {
         let named = operands::paths(&simple.words, program, is_shielded);
         let all: Vec<Operand> = opened.chain(named).collect();
         let mut seen = HashSet::new();
-        // The same words again would say the same.
+        // Repeated operands would give the same reasons.
         for operand in all.iter().filter(|one| seen.insert(*one)) {
             self.say(simple, operand, &mut said);
         }
@@ -154,7 +155,7 @@ impl<'a> Places<'a> {
         said
     }
 
-    /// Whether a command finds files, and none that it names itself and the rules speak of.
+    /// Returns true if a command only finds files, and none that it names itself and a path rule matches.
     fn finds_any(&self, feeder: &Simple) -> bool {
         let mut said = Vec::new();
         finders::finds_files(feeder) && {
@@ -165,7 +166,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The files of the workspace that one command runs; an empty path is one that is not known.
+    /// The workspace files that one command executes; an empty path stands for an unknown file.
     pub(super) fn code(&self, simple: &Simple) -> Vec<String> {
         let Some(word) = offer::code(&simple.words) else {
             return Vec::new();
@@ -176,14 +177,13 @@ impl<'a> Places<'a> {
         let places = self.of(path).into_iter().filter_map(|place| match place {
             Place::Inside(path) => Some(path),
             Place::Unknown => Some(String::new()),
-            // No tool changes what is there.
+            // Tools cannot change these files.
             Place::Outside | Place::Free => None,
         });
         places.collect()
     }
 
-    /// Asks about files in the workspace that the shell itself opens for writing, as a tool is asked about that writes over
-    /// them.
+    /// Asks about workspace files that the shell itself opens for writing, as for a tool that overwrites them.
     pub(super) fn writes(&self, simple: &Simple) -> Vec<Reason> {
         let over = simple.redirections.iter();
         let over = over.filter(|one| one.writes && !one.appends);
@@ -199,9 +199,9 @@ impl<'a> Places<'a> {
                         .any(|place| matches!(place, Place::Inside(_)))
                         .then_some(text)
                 }
-                // The shell finds the one file that it matches.
+                // The shell expands it to the one file that it matches.
                 Word::Glob(text) | Word::Found(text) => Some(text),
-                // That is asked about whatever else it is.
+                // Unknown words are asked about elsewhere.
                 Word::Unknown(_) => None,
             });
         let say = |text: &String| {
@@ -215,18 +215,18 @@ impl<'a> Places<'a> {
         inside.take(SAID_MAX).map(say).collect()
     }
 
-    /// The file of the workspace that may say which program the command is, wherever the command may run.
+    /// The workspace file that may select the program's version, for any possible working directory.
     pub(super) fn chooses(&self, simple: &Simple) -> Option<String> {
         let program = simple.program()?;
         let runner = self.question.runner;
-        // Where that is not known, the command before was asked about that led there.
+        // If that is unknown, the command that led there has been asked about.
         let folders = self.folders.iter().map(String::as_str);
         folders
             .chain([""])
             .find_map(|folder| runner.chooses(program, folder))
     }
 
-    /// Follows a change of folder. What is not known leads to no folder that could be judged: says whether it is.
+    /// Follows a change of directory. Returns false if the target is unknown.
     fn go(&mut self, simple: &Simple) -> bool {
         let target = simple
             .words
@@ -251,10 +251,10 @@ impl<'a> Places<'a> {
                 }
             }
         }
-        // Another shell goes there, and not the one that comes to the next command.
+        // A wrapped `cd` changes another shell's directory, not that of the next command.
         if simple.through.is_empty() {
             for folder in std::mem::take(&mut self.folders) {
-                // One more than may be followed says that they are not.
+                // One directory beyond the maximum marks the rest as unknown.
                 if !self.aside.contains(&folder) && self.aside.len() <= FOLDERS_MAX {
                     self.aside.push(folder);
                 }
@@ -265,7 +265,7 @@ impl<'a> Places<'a> {
         true
     }
 
-    /// Judges one word.
+    /// Checks one operand.
     fn say(&self, simple: &Simple, operand: &Operand, said: &mut Vec<Reason>) {
         let mut push = |decision, rule: &str, text: String| {
             let strictest = said.iter().map(|reason| reason.decision).max();
@@ -304,7 +304,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What the path rules say of one path, and of where links lead from it.
+    /// The verdict of the path rules on one path, and on the targets of its links.
     fn by_rules(
         &self,
         path: &str,
@@ -323,7 +323,7 @@ impl<'a> Places<'a> {
         }
         for path in &spellings {
             if let Some(rule) = self.question.paths.against(path, writes) {
-                // Of a word that only looks like a path is not known what the program does with it.
+                // For a word that only looks like a path, the program's use of it is unknown.
                 let decision = if sure { Decision::Deny } else { Decision::Ask };
                 let verb = if writes { "changes" } else { "reads" };
                 let what = format!("{verb} `{path}`, which no tool may (`{rule}`)");
@@ -332,7 +332,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What is known of the path all the same. These words are the reader's own: no shell text is written so.
+    /// Locates an unknown word as far as possible. These markers are written by the parser: no shell text has this
+    /// form.
     fn of_unknown(&self, simple: &Simple, text: &str) -> Place {
         let through = |how: &str| {
             simple
@@ -341,17 +342,17 @@ impl<'a> Places<'a> {
                 .is_some_and(|last| last.starts_with(how))
         };
         match text {
-            // What `find` finds is where it was told to look; what it and others hand to `xargs` too.
+            // Results of `find` are below its search folders; so are names passed to `xargs`.
             "{}" if through("find ") => Place::Free,
             "…" if through("xargs") && self.found => Place::Free,
-            // The commands in it are judged by themselves.
+            // The commands inside are checked separately.
             "<(…)" => Place::Free,
             text if text.starts_with('~') => Place::Outside,
             _ => Place::Unknown,
         }
     }
 
-    /// Where a path leads, from every folder that the command may run in.
+    /// The locations of a path, from every possible working directory.
     fn of(&self, path: &str) -> Vec<Place> {
         if danger::is_safe_device(path) || path.is_empty() || path == "-" {
             return vec![Place::Free];
@@ -390,8 +391,8 @@ impl<'a> Places<'a> {
         each.collect()
     }
 
-    /// Whether a `..` in the path stands behind a link: that leads to where the link's target is, and not to where the
-    /// link is.
+    /// Returns true if a `..` in the path follows a link: it leads to the parent of the link's target, and not to that
+    /// of the link.
     fn leaves_link(&self, path: &str) -> bool {
         let mut folders: Vec<&str> = Vec::new();
         let mut ups = 0;
@@ -412,7 +413,7 @@ impl<'a> Places<'a> {
         false
     }
 
-    /// Where a glob may lead: below its literal beginning; and what the rules speak of must not be among the names.
+    /// The possible locations of a glob: below its literal prefix; names that match a path rule are checked.
     fn of_glob(
         &self,
         glob: &str,

@@ -1,20 +1,20 @@
-//! Commands that write the names of files which they were let to look at, and nothing else: `xargs` may be given those.
+//! Commands that only print the names of files they could access: safe input for `xargs`.
 //!
-//! Here are only options that are known to leave it at that. A command with any other may write what it is told to.
+//! The tables list options known to keep it that way. A command with any other option may print arbitrary text.
 
 use crate::command::{Simple, Word};
 
 /// A program that finds files.
 struct Finder {
-    /// The words that it begins with.
+    /// The leading words of the command.
     begins: &'static [&'static str],
-    /// Words that change nothing about what it writes.
+    /// Words that do not change the output.
     flags: &'static [&'static str],
-    /// Letters of which the same is true.
+    /// Letters that do not change the output.
     letters: &'static str,
-    /// Options of which the next word is the value, or what stands behind a `=`.
+    /// Options with a value, in the next word or after a `=`.
     values: &'static [&'static str],
-    /// Words of which it has to have one, to write names and no lines.
+    /// Words of which one is required to print names instead of lines.
     names: &'static [&'static str],
 }
 
@@ -118,7 +118,7 @@ const FINDERS: &[Finder] = &[
     },
 ];
 
-/// Whether the command does.
+/// Returns true if the command only prints names of files.
 pub(super) fn finds_files(simple: &Simple) -> bool {
     let texts: Option<Vec<&str>> = simple.words.iter().map(of_shell).collect();
     let alone = simple.through.is_empty()
@@ -133,12 +133,12 @@ pub(super) fn finds_files(simple: &Simple) -> bool {
     found.is_some_and(|finder| finder.leaves_it_at_names(&texts[finder.begins.len()..]))
 }
 
-/// Whether `find` runs a command on what it finds.
+/// Returns true if `find` runs a command on its results.
 pub(super) fn runs(words: &[Word]) -> bool {
     has(words, &["-exec", "-execdir", "-ok", "-okdir"])
 }
 
-/// Whether `find` runs a command on files that its conditions do not tell by their names.
+/// Returns true if `find` runs a command on files that its conditions do not select by name.
 pub(super) fn runs_unseen(words: &[Word]) -> bool {
     runs(words) && has(words, &["-inum", "-iregex", "-regex", "-samefile"])
 }
@@ -147,7 +147,7 @@ fn has(words: &[Word], options: &[&str]) -> bool {
     words.iter().any(|word| options.contains(&word.text()))
 }
 
-/// The word, if it is one that the program reads as it is written. `xargs` splits a name at blanks, and reads quotes.
+/// The word, if the program reads it as written. `xargs` splits a name at blanks, and interprets quotes.
 fn of_shell(word: &Word) -> Option<&str> {
     match word {
         Word::Known(text) => Some(text),
@@ -186,7 +186,7 @@ impl Finder {
                         .any(|c| self.names.iter().any(|name| is(name, c)));
                 }
                 Some(_) => return false,
-                // What it looks for is written nowhere.
+                // The search pattern does not appear in the output.
                 None if std::mem::take(&mut pattern) => {}
                 None if word.starts_with(':') || word.contains(odd) => return false,
                 None => {}
@@ -200,7 +200,7 @@ fn is(name: &str, letter: char) -> bool {
     name.len() == 1 && name.starts_with(letter)
 }
 
-/// What `xargs` reads as something else than a part of a name.
+/// Returns true for a character that `xargs` does not take as part of a name.
 fn odd(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '\\')
 }

@@ -1,4 +1,4 @@
-//! What a glob may be the name of, as far as that is known without a disk: what the path rules speak of.
+//! The possible matches of a glob among the names in path rules, determined without a disk.
 
 mod tokens;
 
@@ -6,7 +6,7 @@ use crate::paths::PathRules;
 
 use tokens::{Token, begins_so, ends_so, lower, matches, tokens};
 
-/// Names that a glob is tried on, beside those that stand in the rules: what their wildcards speak of.
+/// Names that a glob is tested with, besides those in the rules: samples for wildcards in rules.
 const NAMES: &[&str] = &[
     ".env",
     ".env.local",
@@ -19,35 +19,35 @@ const NAMES: &[&str] = &[
     ".mimir",
 ];
 
-/// Names that are like any other: a glob over one of these is about no particular kind of file.
+/// Ordinary names: a glob that matches one of these does not select a particular kind of file.
 const BROAD: &[&str] = &["a", "a.a", "index", "main", "readme", "Z"];
 
-/// What stands for a part of a path that may be called anything.
+/// A placeholder for a path component of any name.
 const ANY: &str = "a";
 
-/// As many paths as are tried for one glob. Of one that may be more of them, a person is asked.
+/// Maximum paths tried for one glob; with more, a person is asked.
 const PATHS_MAX: usize = 512;
 
-/// As many alternatives in braces as are looked at.
+/// Maximum alternatives in braces.
 const BRACES_MAX: usize = 64;
 
-/// What is known of a glob.
+/// The possible matches of a glob.
 #[derive(Debug, PartialEq)]
 pub(super) enum Glob {
-    /// It may climb out of where it begins.
+    /// It may lead out of its starting folder.
     Climbs,
-    /// What it matches is not known, and why.
+    /// The matches cannot be determined, for this reason.
     Unclear(&'static str),
-    /// It may be any of these, and other names that are like any other.
+    /// Any of these, and other ordinary names.
     Any(Vec<String>),
 }
 
-/// The names that rules speak of.
+/// The names in path rules.
 pub(super) struct Names<'a> {
     literal: Vec<&'a str>,
-    /// What others begin with.
+    /// Literal prefixes of rule names.
     beginnings: Vec<Vec<char>>,
-    /// What others end with.
+    /// Literal suffixes of rule names.
     endings: Vec<Vec<char>>,
 }
 
@@ -74,7 +74,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What a glob may be, of which the wildcards are the program's `own` and no shell's: those match a dot at the beginning.
+/// The possible matches of a glob. `own` wildcards belong to the program and not to a shell: they also match a leading
+/// dot.
 pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
     let mut classes = ["[:", "[=", "[."].iter();
     let in_bracket = |class: &&str| {
@@ -115,21 +116,21 @@ pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
     Glob::Any(all)
 }
 
-/// What makes a text a glob.
+/// The characters that make a text a glob.
 const WILD: [char; 4] = ['*', '?', '[', '\\'];
 
-/// Whether a word has a wildcard.
+/// Returns true if a word has a wildcard.
 pub(super) fn is_wild(text: &str) -> bool {
     text.contains(WILD)
 }
 
-/// The folder that a glob names before its first wildcard, with the slash at its end.
+/// The folder before the first wildcard of a glob, with a trailing slash.
 pub(super) fn folder(glob: &str) -> &str {
     let named = glob.split(WILD).next().unwrap_or_default();
     &named[..named.rfind('/').map_or(0, |at| at + 1)]
 }
 
-/// The globs that one with braces is; nothing if there are too many, or braces in braces.
+/// Expands braces; `None` if there are too many, or nested ones.
 pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
     let mut all = vec![String::new()];
     let mut rest = glob;
@@ -149,14 +150,15 @@ pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
     Some(all)
 }
 
-/// What one part of a glob may be: any name, and those of the rules if it is about some particular kind of file. What a
+/// The possible names of one component: an ordinary name, and those of the rules if the glob selects a particular kind
+/// of file. A broad glob matches existing files without naming them.
 /// broad one finds is what lies there, and was not meant by name.
 fn names(part: &str, tokens: &[Token], own: bool, spoken: &Names<'_>) -> Vec<String> {
     let mut all = vec![ANY.to_owned()];
     if BROAD.iter().any(|name| matches(tokens, name)) {
         return all;
     }
-    // A wildcard at the beginning of a name leaves those with a dot out.
+    // A leading wildcard does not match names with a leading dot.
     let dots = own || part.starts_with(['.', '\\']);
     let sees = |name: &&&str| (dots || !name.starts_with('.')) && matches(tokens, name);
     all.extend(

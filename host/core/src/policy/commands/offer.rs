@@ -1,5 +1,5 @@
-//! What "always" stores for a command: the program, what it is told to do, and anything after that; for a program of
-//! which is not known where its arguments begin to be details, the very same words.
+//! The pattern that "always" stores for a command: the program, its subcommand, and any arguments; for a program whose
+//! arguments are not known to be details, exactly the same words.
 
 use crate::command::Word;
 
@@ -23,8 +23,8 @@ const PROGRAM: &[&str] = &[
     "vitest",
 ];
 
-/// A program whose first argument says what it does: after which of them details follow, after which one more word says
-/// it, and after which a command stands. Of what is in none of them is not known how much says what it does.
+/// A program whose first argument is a subcommand, grouped by the rest: details, one more subcommand word, or another
+/// command. For subcommands in no group it is unknown how many words are significant.
 struct Levels {
     program: &'static str,
     one: &'static str,
@@ -41,7 +41,7 @@ const fn levels(program: &'static str, one: &'static str) -> Levels {
     }
 }
 
-/// Every argument is one more thing to be done.
+/// Every argument is a goal of its own.
 const GOALS: &str = "";
 
 const LEVELS: &[Levels] = &[
@@ -167,7 +167,7 @@ const LEVELS: &[Levels] = &[
     },
 ];
 
-/// How many of a command's first words say what it does; nothing if that is not known.
+/// The number of leading words that determine the effect; `None` if unknown.
 fn said(known: &[Option<&str>]) -> Option<usize> {
     let program = known.first().copied().flatten()?;
     if PROGRAM.contains(&program) {
@@ -196,17 +196,17 @@ fn said(known: &[Option<&str>]) -> Option<usize> {
     }
 }
 
-/// The same of a command that stands in another one.
+/// The number of leading words, for a command inside another one.
 fn inner(known: &[Option<&str>], from: usize) -> Option<usize> {
     said(known.get(from..)?).map(|count| from + count)
 }
 
-/// Interpreters: the file that they run is kept.
+/// Interpreters: the pattern includes the file that they run.
 const INTERPRETERS: &[&str] = &[
     "bash", "lua", "node", "perl", "php", "python", "python3", "ruby", "sh", "ts-node", "tsx",
 ];
 
-/// Modules of Python that run the tests of the project, as `python3 -m` names them.
+/// Python modules that run the tests of the project, as `python3 -m` names them.
 const TEST_MODULES: &[&str] = &["pytest", "unittest"];
 
 /// Returns true if a command's first words are `python3 -m` and one of these modules.
@@ -215,12 +215,12 @@ fn runs_tests(known: &[Option<&str>]) -> bool {
     matches!(known, [Some("python" | "python3"), Some("-m"), Some(module), ..] if modules.contains(module))
 }
 
-/// The words of a command; none in the place of each that only the shell will know.
+/// The words of a command; `None` for each that only the shell can expand.
 fn known(words: &[Word]) -> Vec<Option<&str>> {
     words.iter().map(Word::known).collect()
 }
 
-/// The pattern that covers this command and those that are like it; nothing if none says so in words.
+/// The pattern that covers this command and similar ones; `None` if it cannot be expressed.
 pub(super) fn pattern(words: &[Word]) -> Option<String> {
     let known = known(words);
     let keep = said(&known);
@@ -240,7 +240,7 @@ pub(super) fn pattern(words: &[Word]) -> Option<String> {
     }
 }
 
-/// Programs of these lists that run nothing which the project says.
+/// Programs of these lists that run no code of the project.
 const RUN_THEIR_OWN: &[&str] = &[
     "black",
     "brew",
@@ -261,7 +261,7 @@ const RUN_THEIR_OWN: &[&str] = &[
     "touch",
 ];
 
-/// Whether what a command runs is said by files of the project.
+/// Returns true if files of the project determine the code that a command runs.
 pub(super) fn builds(words: &[Word]) -> bool {
     let program = words.first().and_then(Word::known).unwrap_or_default();
     let levels = || LEVELS.iter().any(|levels| levels.program == program);
@@ -270,7 +270,8 @@ pub(super) fn builds(words: &[Word]) -> bool {
     listed && !RUN_THEIR_OWN.contains(&program)
 }
 
-/// The word that names the file which the command runs, if it names one: a program by its path, or what an interpreter is
+/// The word that names the file a command runs, if any: a program by its path, or the argument of an interpreter. The
+/// code of a build is not named.
 /// given. What a build runs is named nowhere.
 pub(super) fn code(words: &[Word]) -> Option<&Word> {
     let program = words.first()?;
@@ -290,7 +291,7 @@ pub(super) fn code(words: &[Word]) -> Option<&Word> {
     rest.find(|word| !word.text().starts_with('-'))
 }
 
-/// Whether a word stands in a pattern for itself and nothing else.
+/// Returns true if a word matches only itself in a pattern.
 fn is_plain(word: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "*?[]{}\\!,'\"`".contains(c);
     !word.is_empty() && !word.contains(odd)

@@ -1,4 +1,4 @@
-//! Which words of a command are paths: known of the programs in the tables, and of others told by how a word looks.
+//! The path arguments of a command: from tables for known programs, by their look for others.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,22 +7,22 @@ use crate::command::Word;
 
 use super::{finders, globs, pathspecs, scripts, values};
 
-/// What the operands of a program are.
+/// The kind of a program's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operands {
-    /// No paths: text.
+    /// Text, not paths.
     Text,
-    /// Files that are read.
+    /// Files to read.
     Read,
-    /// Files that are changed.
+    /// Files to change.
     Write,
-    /// Files that are read, and at the end one that is written.
+    /// Files to read, followed by one to write.
     Copy,
-    /// A pattern or a program, and files that are read.
+    /// A pattern or a program, followed by files to read.
     Script,
     /// Folders, up to the first condition.
     Find,
-    /// Whatever looks like a path.
+    /// Any word that looks like a path.
     Other,
 }
 
@@ -66,14 +66,14 @@ fn operands(program: &str) -> Operands {
 pub(super) struct Operand {
     pub(super) word: Word,
     pub(super) writes: bool,
-    /// Whether it is a path whatever it looks like.
+    /// True if it is a path whatever it looks like.
     pub(super) sure: bool,
-    /// Whether its wildcards are the program's own, which match a dot at the beginning of a name.
+    /// True if its wildcards are the program's own, which match a leading dot.
     pub(super) own: bool,
 }
 
 impl Operand {
-    /// What may be the name of a file that is read.
+    /// A word that may name a file to read.
     pub(super) fn maybe(path: String) -> Self {
         Self {
             word: Word::Known(path),
@@ -83,7 +83,7 @@ impl Operand {
         }
     }
 
-    /// A pattern for names, which the program itself reads.
+    /// A pattern for names, expanded by the program itself.
     pub(super) fn pattern(text: String) -> Self {
         Self {
             word: Word::Glob(text),
@@ -92,7 +92,7 @@ impl Operand {
         }
     }
 
-    /// The same, where the shell may find it first.
+    /// The operand as a glob that the shell may expand first.
     pub(super) fn found(self) -> Self {
         match self.word {
             Word::Known(text) => Self::pattern(text),
@@ -100,7 +100,7 @@ impl Operand {
         }
     }
 
-    /// What is a path whatever it looks like.
+    /// A word that is a path whatever it looks like.
     pub(super) fn sure(word: &Word, writes: bool) -> Self {
         Self {
             word: word.clone(),
@@ -111,7 +111,7 @@ impl Operand {
     }
 }
 
-/// The words of a command that are paths. `is_shielded` says whether the path rules speak of one.
+/// The words of a command that are paths. `is_shielded` returns true if a path rule matches.
 pub(super) fn paths(
     words: &[Word],
     program: &str,
@@ -152,7 +152,7 @@ pub(super) fn paths(
     all
 }
 
-/// What the options of a command may open, and its operands.
+/// The files that the options of a command may open, and its operands.
 fn split(words: &[Word], is_shielded: impl Fn(&str) -> bool) -> (Vec<Operand>, Vec<&Word>) {
     let mut all = Vec::new();
     let mut operands = Vec::new();
@@ -163,7 +163,7 @@ fn split(words: &[Word], is_shielded: impl Fn(&str) -> bool) -> (Vec<Operand>, V
             Word::Known(text) if text.len() > 1 && text.starts_with('-') => {
                 all.extend(values::of(text, &is_shielded));
             }
-            // What finds nothing is the option that it looks like.
+            // A glob without matches stays the option that it looks like.
             Word::Glob(text) | Word::Found(text) if text.starts_with('-') => {
                 let values = values::of(text, &is_shielded).into_iter();
                 all.extend(values.map(Operand::found));
@@ -174,7 +174,7 @@ fn split(words: &[Word], is_shielded: impl Fn(&str) -> bool) -> (Vec<Operand>, V
     (all, operands)
 }
 
-/// Of text, what the shell looks for elsewhere: the names that are there are shown.
+/// For text operands, the globs that the shell expands: the names of existing files are shown.
 fn of_text(words: &[Word]) -> Vec<Operand> {
     let is_away = |word: &&Word| match word {
         Word::Glob(text) | Word::Found(text) => leads_away(text),
@@ -195,7 +195,7 @@ fn in_place(word: &str) -> bool {
     word.starts_with("-i") || word.starts_with("--in-place")
 }
 
-/// The folders that `find` looks through, and the names that it looks for.
+/// The folders that `find` searches, and the names that it looks for.
 fn of_find(words: &[Word]) -> Vec<Operand> {
     let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
     let links = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
@@ -205,7 +205,7 @@ fn of_find(words: &[Word]) -> Vec<Operand> {
     let away = away.filter(|text| leads_away(text));
     let mut all: Vec<Operand> = away.map(|text| Operand::maybe(text.to_owned())).collect();
     all.extend(folders.map(|word| Operand::sure(word, false)));
-    // What it only shows the names of is seen by nobody.
+    // Names that are only printed are not read.
     if finders::runs(words) {
         all.extend(named(words));
     }
@@ -240,13 +240,13 @@ pub(super) fn named(words: &[Word]) -> Vec<Operand> {
             "fd" if matches!(before(1), "-e" | "--extension") => {
                 all.push(Operand::pattern(format!("*.{}", word.text())));
             }
-            // What it looks for is an expression.
+            // The search pattern is a regular expression.
             "fd" if !word.text().starts_with('-') => {
                 all.push(Operand::pattern(format!("*{}*", word.text())));
             }
             "fd" => {}
             _ if NAMED.contains(&before(1)) => {
-                // What is left out is not looked for.
+                // An excluded name is not searched for.
                 let left_out = is_not(before(2)) && !is_not(before(3)) && !groups();
                 if !left_out {
                     all.push(Operand::pattern(word.text().to_owned()));
@@ -258,7 +258,7 @@ pub(super) fn named(words: &[Word]) -> Vec<Operand> {
     all
 }
 
-/// Whether a word of a program that is not known looks like a path.
+/// Returns true if a word of an unknown program looks like a path.
 fn looks(word: &Word) -> bool {
     match word {
         Word::Known(text) => looks_like_path(text),
@@ -267,13 +267,13 @@ fn looks(word: &Word) -> bool {
     }
 }
 
-/// Whether a value leads out of where the command runs.
+/// Returns true if a value leads out of the working directory.
 pub(super) fn leads_away(value: &str) -> bool {
     let url = value.contains("://");
     !url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
 }
 
-/// Whether a word of a program that is not known looks like a path, and not like a line of text or an address.
+/// Returns true if a word of an unknown program looks like a path, and not like a line of text or an address.
 fn looks_like_path(word: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control();
     if word.contains(odd) || word.contains("://") {

@@ -1,11 +1,11 @@
-//! The words of a command of git that say which files it is about: pathspecs, and paths in revisions.
+//! The path arguments of git commands: pathspecs, and paths in revisions.
 
 use crate::command::Word;
 
 use super::globs::is_wild;
 use super::operands::Operand;
 
-/// Options of the commands that show changes of which the next word is text, and no path.
+/// Options of commands that show changes with a text value, not a path.
 const TEXTS: &[&str] = &[
     "--after",
     "--author",
@@ -18,13 +18,13 @@ const TEXTS: &[&str] = &[
     "-S",
 ];
 
-/// Commands of which an operand may be a message.
+/// Commands whose operand may be a message.
 const PROSE: &[&str] = &["commit", "merge", "notes", "revert", "stash", "tag"];
 
-/// Letters of `git grep` that take no value, so that one more may stand behind them.
+/// Flags of `git grep` without a value, which can be combined.
 const FLAGS: &str = "EFGHILPWachilnopqrvwz";
 
-/// What a command of git is about, of all its words.
+/// The paths that a git command accesses, from all of its words.
 pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
     let mut all = Vec::new();
     let mut command = None;
@@ -39,7 +39,7 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
                 continue;
             }
             if text.len() > 1 && text.starts_with('-') {
-                // Behind an option that takes any word, it may be its value: then what comes next is not.
+                // After an option that takes any word, this may be its value; the next word is an operand then.
                 let is_value =
                     before.is_some_and(|option| TEXTS.contains(&option) || takes_pattern(option));
                 before = (!is_value).then_some(text);
@@ -55,7 +55,7 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
         let skips = match command {
             "log" | "diff" | "show" => option.is_some_and(|option| TEXTS.contains(&option)),
             "grep" if option.is_some_and(takes_pattern) => true,
-            // The first one is the pattern.
+            // The first operand is the pattern.
             "grep" => !std::mem::replace(&mut given, true),
             _ => false,
         };
@@ -66,10 +66,10 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
     all
 }
 
-/// What one operand may be; `shows` says that it is no message.
+/// The possible paths of one operand; `shows` means that it is not a message.
 fn of(word: &Word, shows: bool) -> Vec<Operand> {
     let Word::Known(text) = word else {
-        // What the shell does not find, git looks for itself.
+        // A glob that the shell does not expand is expanded by git itself.
         let is_glob = matches!(word, Word::Glob(_) | Word::Found(_));
         let all = is_glob.then(|| Operand::pattern(word.text().to_owned()));
         return all.into_iter().collect();
@@ -77,7 +77,7 @@ fn of(word: &Word, shows: bool) -> Vec<Operand> {
     if !shows && text.contains(char::is_whitespace) {
         return Vec::new();
     }
-    // What was committed is as secret as the file is now.
+    // Committed content is as secret as the file is now.
     let kept = of_revision(text).map(|path| Operand {
         sure: true,
         ..read(path)
@@ -102,7 +102,7 @@ fn lines(option: &str) -> Option<Operand> {
     Some(Operand::maybe(path.to_owned()))
 }
 
-/// Whether the next word is a pattern of `git grep`.
+/// Returns true if the next word is a pattern of `git grep`.
 fn takes_pattern(option: &str) -> bool {
     let letters = option
         .strip_prefix('-')
@@ -110,17 +110,18 @@ fn takes_pattern(option: &str) -> bool {
     letters.is_some_and(|set| set.chars().all(|c| FLAGS.contains(c)))
 }
 
-/// Whether a word gives `git grep` a pattern, so that no operand is one.
+/// Returns true if a word gives `git grep` a pattern, so that no operand is one.
 fn gives_pattern(word: &str) -> bool {
     word.starts_with('-') && !word.starts_with("--") && word.contains(['e', 'f'])
 }
 
-/// Whether a pathspec says what to leave out.
+/// Returns true if a pathspec excludes paths.
 fn is_left_out(text: &str) -> bool {
     text.starts_with(':') && of_revision(text).is_none()
 }
 
-/// The path in what git calls a path of a revision, `HEAD~2:src/a`; no address, which has slashes or an `@` before.
+/// The path in a revision path such as `HEAD~2:src/a`; `None` for an address, which has slashes or an `@` before the
+/// colon.
 fn of_revision(word: &str) -> Option<&str> {
     let (revision, path) = word.split_once(':')?;
     let path = match revision {
@@ -131,8 +132,8 @@ fn of_revision(word: &str) -> Option<&str> {
     (!is_address && !path.is_empty()).then_some(path)
 }
 
-/// The same of what follows a `:` without a revision: a file of the index, `:0:a`, or a pathspec with words of its own,
-/// `:(top)a`. One that leaves paths out reads none.
+/// The path after a `:` without a revision: a file of the index, `:0:a`, or a pathspec with magic words, `:(top)a`.
+/// `None` for one that excludes paths.
 fn of_index(path: &str) -> Option<&str> {
     if let Some(rest) = path.strip_prefix('(') {
         let (magic, path) = rest.split_once(')')?;

@@ -1,5 +1,5 @@
-//! The commands that run where no mode is set: they read, say something, or ask the tools of the trade what they are.
-//! Which files they read is judged beside this.
+//! The commands that run without a question if no mode is set: they read, print, or ask development tools for their
+//! version. The files that they read are checked separately.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ mod list;
 use crate::command::{Simple, Word};
 use list::{EXACT, Entry, LIST, STAGES};
 
-/// Whether the command does no more than read.
+/// Returns true if the command only reads.
 pub(super) fn only_reads(simple: &Simple) -> bool {
     let shown = found(simple);
     let words = &*plain(&shown);
@@ -28,13 +28,13 @@ pub(super) fn only_reads(simple: &Simple) -> bool {
     listed && !goes_on(program, &words[1..]) || lists_processes(words)
 }
 
-/// Returns true if the command does no more than put files into the index of a repository. The commit that takes them
-/// from there is asked about.
+/// Returns true if the command only adds files to the index of a repository. The commit itself is asked about.
 pub(super) fn only_stages(simple: &Simple) -> bool {
     STAGES.covers(&plain(&simple.words))
 }
 
-/// Whether a word has a program do more than its options say: a date that is set, a list of arguments, a module.
+/// Returns true if a word makes a program do more than its options tell: set a date, read a list of arguments, load a
+/// module.
 fn goes_on(program: &str, rest: &[Word]) -> bool {
     let mut words = rest.iter().map(Word::text);
     match program {
@@ -42,15 +42,17 @@ fn goes_on(program: &str, rest: &[Word]) -> bool {
             let is_time = |c: char| c.is_ascii_digit() || c == '.';
             words.any(|word| !word.is_empty() && word.chars().all(is_time))
         }
-        // A file may be called so that a glob finds.
+        // A glob may match a file with such a name.
         "strings" => words.any(|word| word.starts_with(['@', '*', '?', '['])),
         "jq" => words.any(uses_modules),
+        // An archive `host:file` is fetched with a remote shell, also one that a glob finds.
+        "tar" => words.any(|word| word.contains([':', '*', '?', '['])),
         _ => false,
     }
 }
 
-/// Whether a program of `jq` reads others, or data, by their names. Those words stand at its beginning, and before the
-/// text that names it.
+/// Returns true if a `jq` program includes other programs or data by name. Those words are at its beginning, before
+/// the text that names the file.
 fn uses_modules(program: &str) -> bool {
     let begins = |at: usize| {
         let before = program[..at].chars().next_back();
@@ -65,7 +67,7 @@ fn uses_modules(program: &str) -> bool {
     names("import") || names("include") || program.contains("modulemeta")
 }
 
-/// What the lists say of one program.
+/// The lists for one program.
 #[derive(Default)]
 struct Lists {
     exact: Vec<&'static str>,
@@ -88,8 +90,8 @@ static BY_PROGRAM: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
     all
 });
 
-/// `ps`, where it does not show the variables of other processes: by `e` among letters without a dash, by `E` on
-/// macOS, and by `-e` if another word is none that letters with a dash take, since all are read as without one then.
+/// Checks that `ps` does not show the environment of other processes: by `e` among letters without a dash, by `E` on
+/// macOS, or by `-e` together with a word that is not a set of dashed letters, since all are read without dashes then.
 fn lists_processes(words: &[Word]) -> bool {
     let Some((program, rest)) = words.split_first() else {
         return false;
@@ -110,7 +112,7 @@ fn lists_processes(words: &[Word]) -> bool {
     let every = |letters: &str| of(letters, "AaefFjlLHPTyMcdw");
     match short.as_slice() {
         [letters] if letters.strip_prefix('-').is_some_and(every) => true,
-        // The second word says what is shown of each.
+        // The second word selects the columns.
         [letters, _] if letters.strip_suffix('o').is_some() => {
             let set = letters.trim_end_matches('o');
             set.strip_prefix('-').is_some_and(every) || of(set, "-AaxwflLjHTm")
@@ -119,7 +121,7 @@ fn lists_processes(words: &[Word]) -> bool {
     }
 }
 
-/// The words, where what `find` puts in place of `{}` begins with where it looks, and is no option.
+/// The words, if the text that `find` substitutes for `{}` starts with its search folder, and is not an option.
 fn found(simple: &Simple) -> Cow<'_, [Word]> {
     let mark = Word::Unknown("{}".to_owned());
     let through = simple.through.last();
@@ -133,7 +135,7 @@ fn found(simple: &Simple) -> Cow<'_, [Word]> {
     each.collect()
 }
 
-/// The words without what makes no difference: the folder of the system's programs, and how git shows what it has to say.
+/// The words without irrelevant parts: the folder of system programs, and git's display options.
 fn plain(words: &[Word]) -> Cow<'_, [Word]> {
     let program = words.first().and_then(Word::known).unwrap_or_default();
     let name = program
@@ -170,7 +172,7 @@ impl Entry {
         let rest = rest.as_slice();
         let limits = !self.but.is_empty() || self.only.is_some() || self.operands.is_some();
         let careful = limits && !self.lenient;
-        // What is unknown may turn into an option; a glob with a literal beginning into none.
+        // An unknown word may become an option; a glob with a literal prefix cannot.
         let strays = |word: &Word| match word {
             Word::Known(_) => false,
             Word::Glob(text) | Word::Found(text) => {
@@ -201,7 +203,7 @@ impl Entry {
         }
         let all = known.clone().count();
         let before = known.clone().take_while(|word| *word != "--").count();
-        // Behind `--`, nothing is an option.
+        // After `--`, no word is an option.
         let behind = all.saturating_sub(before + 1);
         let mut is_value = false;
         let operands = known.by_ref().take(before).filter(|word| {
@@ -214,10 +216,10 @@ impl Entry {
     }
 }
 
-/// Whether the word is this option, alone, among other letters, with its value behind it, or shortened as GNU's tools
-/// take it.
+/// Returns true if the word is this option: alone, among other letters, with its value attached, or abbreviated as GNU
+/// tools allow.
 fn is_option(word: &str, option: &str) -> bool {
-    // It is an option of git by itself, and no beginning of another.
+    // A separate option of git, and not an abbreviation of another.
     if word == "--text" {
         return false;
     }

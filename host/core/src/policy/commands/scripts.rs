@@ -1,7 +1,7 @@
-//! Programs that take a pattern or a script, and files: which of their words is which.
+//! Classifies the words of programs that take a pattern or a script, and files.
 //!
-//! An option may take the next word, which is no file and no pattern then. Here is what takes one; and where that is not
-//! certain, no word is passed over.
+//! An option may take the next word, which then is neither a file nor a pattern. The tables list such options; in case
+//! of doubt no word is skipped.
 
 use crate::command::Word;
 
@@ -9,31 +9,31 @@ use super::globs::unbraced;
 use super::operands::Operand;
 use super::values;
 
-/// What an option takes.
+/// The kind of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     /// Neither a file nor a pattern.
     Text,
-    /// Text that stands in the same word, or none.
+    /// Optional text in the same word.
     Attached,
-    /// A file that is read.
+    /// A file to read.
     Path,
-    /// Which files are looked at.
+    /// A glob that selects files.
     Glob,
     /// The pattern or the script: no operand is one then.
     Script,
-    /// A file that has it.
+    /// A file that contains it.
     ScriptFile,
 }
 
 use Value::{Attached, Glob, Path, Script, ScriptFile, Text};
 
-/// How a program takes its words.
+/// The option syntax of a program.
 struct Program {
     names: &'static [&'static str],
     letters: &'static [(&'static str, &'static [Value])],
     long: &'static [(&'static str, &'static [Value])],
-    /// Whether long options may be shortened.
+    /// True if long options may be abbreviated.
     shortens: bool,
 }
 
@@ -44,7 +44,7 @@ const PROGRAMS: &[Program] = &[
         long: &[
             ("--after-context", &[Text]),
             ("--before-context", &[Text]),
-            // No beginning of the next one: it stands for itself.
+            // Listed so that it is not taken as an abbreviation of the next one.
             ("--binary", &[]),
             ("--binary-files", &[Text]),
             ("--context", &[Text]),
@@ -143,7 +143,7 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// The files that a program is given, of all its words; `writes` says that it changes them.
+/// The files among the words of a program; `writes` means that it changes them.
 pub(super) fn operands(
     name: &str,
     words: &[Word],
@@ -152,7 +152,7 @@ pub(super) fn operands(
 ) -> Vec<Operand> {
     let mut taken = Taken::default();
     let program = PROGRAMS.iter().find(|one| one.names.contains(&name));
-    // Where nothing is known of its options, nothing is passed over. With `--files`, every operand is one.
+    // Without a table for the program, no word is skipped. With `--files`, every operand is a path.
     taken.given = program.is_none() || words.iter().any(|word| word.known() == Some("--files"));
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
@@ -167,7 +167,7 @@ pub(super) fn operands(
                 }
                 taken.take(values, attached, &mut rest);
             }
-            // What finds nothing is the option that it looks like.
+            // A glob without matches stays the option that it looks like.
             Word::Glob(text) | Word::Found(text) if text.starts_with('-') => {
                 let (values, attached) = program.map_or((&[][..], None), |one| one.takes(text));
                 taken.given = true;
@@ -188,19 +188,19 @@ pub(super) fn operands(
         && pattern.known().is_none()
         && (!pattern.is_single() || pattern.may_be_option())
     {
-        // It may be more than a pattern.
+        // It may expand to more than a pattern.
         all.push(Operand::sure(pattern, false));
     }
     all.extend(operands.map(|word| Operand::sure(word, writes)));
     all
 }
 
-/// What was found among the words so far.
+/// The words collected so far.
 #[derive(Default)]
 struct Taken<'a> {
     files: Vec<Operand>,
     operands: Vec<&'a Word>,
-    /// Whether no operand is a pattern.
+    /// True if no operand is a pattern.
     given: bool,
 }
 
@@ -219,7 +219,7 @@ impl<'a> Taken<'a> {
             let word = match attached.take() {
                 Some(word) => word,
                 None => match rest.next() {
-                    // It may be none, or more than one: then the others are what is not known here.
+                    // It may expand to no word or to several: then the roles of the others are unknown.
                     Some(word) if !word.is_single() => {
                         self.given = true;
                         self.operands.push(word);
@@ -244,7 +244,7 @@ impl<'a> Taken<'a> {
 }
 
 impl Program {
-    /// What an option takes, and what of it stands in the same word.
+    /// The values of an option, and the part in the same word.
     fn takes<'a>(&self, option: &'a str) -> (&'static [Value], Option<&'a str>) {
         if option.starts_with("--") {
             let (name, attached) = match option.split_once('=') {
@@ -252,7 +252,7 @@ impl Program {
                 None => (option, None),
             };
             let exact = self.long.iter().find(|(long, _)| *long == name);
-            // Of a beginning that more than one has, the program says that it does not know which.
+            // For an ambiguous abbreviation the program itself fails.
             let begins = |(long, _): &&(&str, _)| self.shortens && long.starts_with(name);
             let found = exact.or_else(|| self.long.iter().find(begins));
             return (found.map_or(&[], |(_, values)| values), attached);
@@ -268,7 +268,7 @@ impl Program {
     }
 }
 
-/// The files that a search looks at, as its own wildcards say.
+/// The files that a search reads, by its own wildcards.
 fn patterns(word: &Word) -> Vec<Operand> {
     let Some(text) = word.known() else {
         return vec![Operand::sure(word, false)];

@@ -1,17 +1,17 @@
-//! Paths in the options of a command: behind a `=`, and behind a letter.
+//! Paths in the options of a command: after a `=`, and after a letter.
 
 use super::operands::{Operand, leads_away};
 
-/// Letters behind which programs take a file, among other letters: `grep -of FILE`, `file -bm FILE`.
+/// Letters after which programs take a file, among other letters: `grep -of FILE`, `file -bm FILE`.
 const FILES: &str = "CLSXfmr";
 
-/// As many letters as are looked at. A set of more is none.
+/// Maximum letters examined. A longer word is not a set of options.
 const LETTERS_MAX: usize = 32;
 
-/// Long options by which programs leave files out.
+/// Long options that exclude files.
 const LEAVES_OUT: &[&str] = &["--exclude", "--exclude-dir", "--ignore", "--ignore-dir"];
 
-/// What an option of a program may open. `is_shielded` says whether the path rules speak of a path.
+/// The paths that an option may open. `is_shielded` returns true if a path rule matches.
 pub(super) fn of(option: &str, is_shielded: impl Fn(&str) -> bool) -> Vec<Operand> {
     if option.starts_with("--") {
         let Some((name, value)) = option.split_once('=') else {
@@ -29,7 +29,7 @@ pub(super) fn of(option: &str, is_shielded: impl Fn(&str) -> bool) -> Vec<Operan
         if value.is_empty() {
             break;
         }
-        // A slash alone is what words are cut at.
+        // Words are also split at a lone slash.
         let takes_file = at == 1 || FILES.contains(letter);
         if takes_file && value != "/" && (leads_away(value) || is_shielded(value)) {
             all.push(Operand::maybe(value.to_owned()));

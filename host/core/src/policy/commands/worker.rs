@@ -1,20 +1,20 @@
-//! The rules of a worker's file about commands.
+//! The command rules of a worker's file.
 
 use crate::command::{CommandPattern, Plain, Simple, Word};
 use crate::decision::{Decision, Layer, Reason};
 use crate::policy::Source;
 
-/// Which commands a worker may run: of all patterns that match the strictest word, and one where none does.
+/// The command rules of a worker: the strictest decision of all matching patterns, and a default.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerCommands {
     /// The patterns.
     pub(crate) rules: Vec<(CommandPattern, Decision)>,
-    /// Where none matches.
+    /// The decision if no pattern matches.
     pub(crate) rest: Decision,
 }
 
 impl WorkerCommands {
-    /// What is said of one command.
+    /// The reason for one command.
     pub(super) fn judge(&self, simple: &Simple, shown: &str, source: &Source) -> Option<Reason> {
         if simple.words.is_empty() {
             return None;
@@ -52,9 +52,9 @@ impl WorkerCommands {
     }
 }
 
-/// What one rule says of a command. What allows speaks of the words as they are written. What forbids or asks speaks of
-/// what they may come to, too: what only the shell will know, the program under another path, and what its own options
-/// stand before. Where they may come to it and nobody knows, a rule asks.
+/// Evaluates one rule for a command. An `allow` matches the words as written. A rule that denies or asks also matches
+/// possible expansions: unknown words, the program under another path, and options before the subcommand. If only a
+/// possible expansion matches, the rule asks.
 fn says(
     pattern: &CommandPattern,
     own: Decision,

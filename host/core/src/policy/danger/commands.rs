@@ -1,12 +1,12 @@
-//! The danger patterns that are always on: what a person wants to see before it happens, however the command is allowed.
-//! They look at commands as they were read, and not at text.
+//! The built-in danger patterns: effects that a person must see in advance, however the command is allowed. They check
+//! parsed commands, and not text.
 
 use crate::command::{Plain, Script, Simple, Word};
 use crate::decision::{Decision, Layer, Reason};
 use crate::policy::commands::ours;
 use crate::policy::spelling;
 
-/// Asks about a command because of what it would do.
+/// Asks about a command because of its effects.
 pub(in crate::policy) fn of_command(script: &Script, at: usize) -> Vec<Reason> {
     let Some(simple) = script.commands.get(at) else {
         return Vec::new();
@@ -22,13 +22,13 @@ pub(in crate::policy) fn of_command(script: &Script, at: usize) -> Vec<Reason> {
     found.collect()
 }
 
-/// The same where every command may run that is no danger: what is not known is the danger that it could be.
+/// In `mode: full`, asks when the command cannot be analysed, because it may be dangerous.
 pub(in crate::policy) fn of_unknown(simple: &Simple) -> Option<Reason> {
     if simple.hides {
         let what = "runs what only the shell will know, and that may be anything";
         return Some(say(simple, "what is not known", what));
     }
-    // Of a program that runs what it is given, any of its words may begin the command.
+    // If a program runs its arguments, any of its words may start the command.
     if simple.unknown.is_empty() {
         return None;
     }
@@ -58,7 +58,7 @@ pub(in crate::policy) fn of_unknown(simple: &Simple) -> Option<Reason> {
     })
 }
 
-/// The patterns that no line of text has by chance.
+/// Patterns that do not occur in a line of text by chance.
 const INSIDE: &[&str] = &[
     "rm -r",
     "mkfs",
@@ -68,10 +68,10 @@ const INSIDE: &[&str] = &[
     "git history",
 ];
 
-/// As many parts of a command as are looked at for another one in it.
+/// Maximum parts of a command that are checked for a nested command.
 const PARTS_MAX: usize = 64;
 
-/// What is said of a text that could not be read, where every command may run that is no danger.
+/// In `mode: full`, the reason for a text that cannot be parsed.
 pub(in crate::policy) fn unread(why: &str) -> Reason {
     let text = format!("what it runs cannot be known, and that may be anything: {why}");
     ours(
@@ -92,21 +92,21 @@ fn say(simple: &Simple, name: &str, what: &str) -> Reason {
     )
 }
 
-/// A command, and what is known of where it stands.
+/// A command with its context in the script.
 struct Seen<'a> {
     simple: &'a Simple,
-    /// The programs whose output goes into it, through however many others.
+    /// The programs whose output it reads, directly or through others.
     fed: Vec<&'a str>,
-    /// Those whose output its words or its standard input are made of: `<(…)`, `$(…)`.
+    /// Programs whose output forms its words or its standard input: `<(…)`, `$(…)`.
     nested: Vec<&'a str>,
-    /// Whether what it is fed are files that `find` has found: none of them begins with a dash.
+    /// True if its input are file names found by `find`: none of them begins with a dash.
     found: bool,
 }
 
 fn feeders<'a>(script: &'a Script, simple: &Simple) -> Vec<&'a str> {
     let mut all = Vec::new();
     let mut from = simple.fed_by;
-    // A pipeline goes one way, so that each is met once.
+    // A pipeline has one direction, so each command is visited once.
     while let Some(feeder) = from.and_then(|at| script.commands.get(at)) {
         all.extend(feeder.program().map(name));
         from = feeder.fed_by.filter(|next| Some(*next) < from);
@@ -114,11 +114,11 @@ fn feeders<'a>(script: &'a Script, simple: &Simple) -> Vec<&'a str> {
     all
 }
 
-/// They stand right before the command that they are read for.
+/// Nested commands directly precede the command that they belong to.
 fn nested(script: &Script, at: usize) -> Vec<&str> {
     let is_nest = |how: &String| matches!(how.as_str(), "<(…)" | "$(…)");
     let outer = &script.commands[at].through;
-    // Behind it stand only what looks through to the command.
+    // After it there are only wrappers of the command.
     let outer = &outer[..outer.iter().rposition(is_nest).map_or(0, |at| at + 1)];
     let before = script.commands[..at].iter().rev();
     let inner = before.take_while(|one| {
@@ -138,7 +138,7 @@ fn fed_by_finder(script: &Script, simple: &Simple) -> bool {
 
 type Test = fn(&Seen<'_>) -> bool;
 
-/// Name, what the command does, and how it is known.
+/// Name, effect, and test.
 const PATTERNS: &[(&str, &str, Test)] = &[
     ("rm -r", "removes whole folders", |seen| {
         is(seen.simple, &["rm"])
@@ -275,7 +275,7 @@ const PATTERNS: &[(&str, &str, Test)] = &[
 ];
 
 impl Seen<'_> {
-    /// Whether a word that only the shell knows may become an option. One alone has nothing that it could be about.
+    /// Returns true if an unknown word may become an option. A single such word has nothing to act on.
     fn may_have_options(&self) -> bool {
         let rest = self.simple.words.get(1..).unwrap_or_default();
         let mut options = rest.iter().take_while(|word| word.known() != Some("--"));
@@ -284,7 +284,7 @@ impl Seen<'_> {
         !alone
             && options.any(|word| match word {
                 Word::Known(_) => false,
-                // No option of these has a letter of the ending that is written out.
+                // Options of these programs contain no letter of the written ending.
                 Word::Glob(text) | Word::Found(text) => {
                     word.may_be_option() && text.ends_with(['*', '?', ']'])
                 }
@@ -293,18 +293,18 @@ impl Seen<'_> {
     }
 }
 
-/// Whether a word may be anything that decides about a command.
+/// Returns true if a word is unknown and may decide about a command.
 fn is_unclear(word: &Word) -> bool {
     word.known().is_none() && word.may_be_option()
 }
 
-/// The first word behind the program that is no option.
+/// The first word after the program that is not an option.
 fn operand(words: &[Word]) -> Option<&Word> {
     let mut rest = words.iter().skip(1);
     rest.find(|word| !word.known().is_some_and(|text| text.starts_with('-')))
 }
 
-/// Whether what is nested in the command is what it runs: its text, the file that it names, or what it reads.
+/// Returns true if the command executes its nested command's output: as its text, its file, or its input.
 fn runs_nested(simple: &Simple) -> bool {
     let is_all = is(simple, &["eval"]);
     let unknown = |word: &Word| matches!(word, Word::Unknown(_));
@@ -314,7 +314,7 @@ fn runs_nested(simple: &Simple) -> bool {
     }
 }
 
-/// What a program that copies or truncates writes to.
+/// The files that a copying or truncating program writes.
 fn written(simple: &Simple) -> impl Iterator<Item = &str> {
     let all = is(simple, &["mv", "tee", "truncate"]);
     let last = is(simple, &["cp", "install", "ln", "rsync", "scp"]);
@@ -327,7 +327,7 @@ fn written(simple: &Simple) -> impl Iterator<Item = &str> {
     targets.map(|text| text.split_once('=').map_or(text, |(_, value)| value))
 }
 
-/// Whether something is published: the command of the program says so, wherever its own options end.
+/// Returns true if something is published: by the program's subcommand, wherever its own options end.
 fn publishes(words: &[Word]) -> bool {
     let Plain { words, others } = Plain::of(words);
     let mut each = others.iter().chain([&words]);
@@ -341,7 +341,7 @@ fn publishes(words: &[Word]) -> bool {
     })
 }
 
-/// Whether a path is a device, and not one that every program may use.
+/// Returns true if a path is a device, other than those that every program may use.
 fn is_device(path: &str) -> bool {
     let Some(absolute) = path.strip_prefix('/') else {
         return false;
@@ -352,7 +352,7 @@ fn is_device(path: &str) -> bool {
     }
 }
 
-/// Programs that run a text that they are given.
+/// Programs that execute a text.
 const INTERPRETERS: &[&str] = &[
     "ash", "bash", "dash", "fish", "ksh", "lua", "node", "perl", "php", "pwsh", "python",
     "python2", "python3", "ruby", "sh", "source", "zsh",
@@ -360,7 +360,7 @@ const INTERPRETERS: &[&str] = &[
 
 const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "pwsh", "sh", "zsh"];
 
-/// Devices that nothing is lost by writing to.
+/// Devices that are safe to write to.
 const SAFE_DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -370,12 +370,12 @@ const SAFE_DEVICES: &[&str] = &[
     "/dev/stderr",
 ];
 
-/// Whether a path is a device that every program may use.
+/// Returns true if a path is a device that every program may use.
 pub(in crate::policy) fn is_safe_device(path: &str) -> bool {
     SAFE_DEVICES.contains(&path)
 }
 
-/// The last part of a path: `/bin/rm` is `rm`.
+/// The last part of a path: `/bin/rm` becomes `rm`.
 fn name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
@@ -390,13 +390,13 @@ fn arguments(simple: &Simple) -> impl Iterator<Item = &str> {
     simple.words.iter().skip(1).filter_map(Word::known)
 }
 
-/// All that is written in the command, known or not, and where it sends or takes its data.
+/// All text in the command, known or not, including redirection targets.
 fn words(simple: &Simple) -> impl Iterator<Item = &str> {
     let targets = simple.redirections.iter().map(|one| one.target.text());
     simple.words.iter().map(Word::text).chain(targets)
 }
 
-/// Whether one of these long options is there, shortened or not, or one of the letters.
+/// Returns true if one of these long options, possibly abbreviated, or one of the letters is present.
 fn has(words: &[Word], long: &[&str], letters: &str) -> bool {
     let known = words.iter().skip(1).filter_map(Word::known);
     let mut options = known.take_while(|word| *word != "--");
@@ -408,7 +408,7 @@ fn has(words: &[Word], long: &[&str], letters: &str) -> bool {
     })
 }
 
-/// A mode that lets others write, or that runs the file as its owner.
+/// Returns true for a mode that lets others write, or that runs the file as its owner.
 fn is_wide_mode(word: &str) -> bool {
     if word.len() >= 3 && word.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
         let special = word.len() > 3 && !word[..word.len() - 3].bytes().all(|byte| byte == b'0');

@@ -1,4 +1,4 @@
-//! Rules that can never speak, or that speak of everything.
+//! Argument rules that never match, or match everything.
 
 use globset::Glob;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use super::super::{COMMAND, REQUEST};
 use super::{Rule, RuleBook};
 
 impl RuleBook {
-    /// What in these rules can never come true for any of these tools, or is not what it seems, one line each.
-    /// `denied` says whether every call of a tool is refused anyway.
+    /// Finds rules that never match any of these tools, or are misleading; one line each. `denied` returns true if
+    /// every call of a tool is refused anyway.
     pub(in crate::policy) fn idle(
         &self,
         tools: &[&Tool],
@@ -51,7 +51,7 @@ impl RuleBook {
         lines
     }
 
-    /// Why what the rule says makes no difference.
+    /// The reason why the rule makes no difference.
     fn shadow(
         &self,
         rule: &Rule,
@@ -86,7 +86,7 @@ impl RuleBook {
 }
 
 impl Rule {
-    /// The argument by which it is to keep calls from files, if it does so.
+    /// The argument by which it protects files, if it does.
     fn guards(&self) -> Option<&str> {
         if self.decision == Decision::Allow {
             return None;
@@ -99,7 +99,7 @@ impl Rule {
         })
     }
 
-    /// The tools of its list that it never applies to, one line each; it does apply to others.
+    /// The tools of its list that it never applies to, one line each, if it applies to others.
     fn misses(&self, tools: &[&Tool]) -> Vec<String> {
         if self.tools.is_empty() {
             return Vec::new();
@@ -117,7 +117,7 @@ impl Rule {
             .collect()
     }
 
-    /// Why the rule never speaks of any of these tools.
+    /// The reason why the rule matches none of these tools.
     fn idle(&self, tools: &[&Tool]) -> Option<String> {
         let about: Vec<_> = tools.iter().filter(|tool| self.is_about(tool)).collect();
         if about.is_empty() {
@@ -136,7 +136,7 @@ impl Rule {
 
     /// Finds the reason for which the rule never applies to calls of this tool.
     fn mismatch(&self, tool: &Tool) -> Option<Mismatch> {
-        // What a call does in its middle is judged too, by what it is then.
+        // Effects of a call are checked too, with arguments of their own.
         let needs = [&tool.definition.needs, &tool.granted];
         if needs.iter().any(|needs| !needs.hosts.is_empty()) && self.is_about_only(REQUEST)
             || needs.iter().any(|needs| !needs.commands.is_empty()) && self.is_about_only(COMMAND)
@@ -171,7 +171,7 @@ enum Mismatch {
 }
 
 impl Mismatch {
-    /// The reason, where it holds for all tools of a rule.
+    /// The reason, if it holds for all tools of a rule.
     fn of_all(&self) -> String {
         match self {
             Self::NoArgument(argument) => {
@@ -195,7 +195,7 @@ fn is_required(schema: &Value, argument: &str) -> bool {
     required.is_some_and(|names| names.iter().any(|name| name == argument))
 }
 
-/// Two conditions of which only one can hold, or one that cannot.
+/// Finds two conditions that exclude each other, or one that cannot hold.
 fn contradiction(conditions: &[Condition]) -> Option<String> {
     for condition in conditions {
         if !condition.negated {
@@ -220,7 +220,7 @@ fn contradiction(conditions: &[Condition]) -> Option<String> {
         let opposed = conditions.iter().find(|other| {
             !other.negated
                 && other.place == condition.place
-                // Of many values one may be this and another that.
+                // With several values, one may satisfy the first and another the second.
                 && other.place.is_single()
                 && (matches!(condition.test, Test::Exists) || implies(&other.test, &condition.test))
         });
@@ -231,7 +231,7 @@ fn contradiction(conditions: &[Condition]) -> Option<String> {
     None
 }
 
-/// Whether what fits `one` fits `other` as well, as far as that is plain to see.
+/// Returns true if `one` obviously implies `other`.
 fn implies(one: &Test, other: &Test) -> bool {
     match (one, other) {
         (Test::Glob(one), Test::Glob(other)) => {
@@ -256,18 +256,18 @@ fn implies(one: &Test, other: &Test) -> bool {
     }
 }
 
-/// Whether it matches every text, or every one without a slash.
+/// Returns true if it matches every text, or every one without a slash.
 fn is_all(glob: &Glob) -> bool {
     matches!(glob.glob(), "*" | "**" | "**/*" | "**/**")
 }
 
-/// Whether a pattern is found in every text: it is found in the empty one, and not only there.
+/// Returns true if a pattern is found in every text: in the empty one, and not only there.
 pub(in super::super) fn is_every_text(pattern: &str) -> bool {
     let pattern = regex::Regex::new(pattern);
     pattern.is_ok_and(|pattern| pattern.is_match("") && pattern.is_match("\u{1}"))
 }
 
-/// Why no value that this schema takes fits; nothing if one could.
+/// The reason why no value of this schema fits; `None` if one could.
 fn misfit(test: &Test, schema: &Value) -> Option<String> {
     let wanted = match test {
         Test::Glob(_) | Test::Regex(_) | Test::Inside(_) => "string",
@@ -293,12 +293,12 @@ fn misfit(test: &Test, schema: &Value) -> Option<String> {
     None
 }
 
-/// Whether the value fits, as far as that is plain to see.
+/// Returns true if the value fits, as far as that is obvious.
 fn fits(test: &Test, value: &Value) -> bool {
     match (test, value) {
         (Test::Glob(glob), Value::String(text)) => glob.compile_matcher().is_match(text),
         (Test::Regex(regex), Value::String(text)) => {
-            // One that cannot be compiled is refused elsewhere.
+            // An expression that does not compile is refused elsewhere.
             regex::Regex::new(regex).map_or(true, |regex| regex.is_match(text))
         }
         (Test::Equals(wanted), value) => wanted == value,
@@ -321,7 +321,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether values of this kind could be there. A schema that says it in another way than `type` takes all.
+/// Returns true if values of this kind are possible. A schema without `type` takes all.
 fn takes(schema: &Value, kind: &str) -> bool {
     let is = |word: &Value| word == kind || (kind == "number" && word == "integer");
     match &schema["type"] {

@@ -1,10 +1,10 @@
-//! What follows from the parts of a schema alone, whatever the value: which ones loop, and how many there are for one
-//! value. Each is one pass over the parts without recursion.
+//! Properties of the subschemas that do not depend on a value: recursion, and the number of schemas for one value.
+//! Each is one pass without recursion.
 
 use super::Part;
 use crate::schema::cost::Cost;
 
-/// Marks the parts that lead back to themselves (Tarjan's strongly connected components).
+/// Marks the recursive subschemas (Tarjan's strongly connected components).
 pub(super) fn mark_loops(parts: &mut [Part]) {
     const NEW: usize = usize::MAX;
     let mut number = vec![NEW; parts.len()];
@@ -52,7 +52,7 @@ pub(super) fn mark_loops(parts: &mut [Part]) {
     }
 }
 
-/// Marks the parts that more than one other applies.
+/// Marks the subschemas that more than one other applies.
 pub(super) fn mark_shared(parts: &mut [Part]) {
     let mut users = vec![0_u32; parts.len()];
     for part in parts.iter() {
@@ -63,7 +63,7 @@ pub(super) fn mark_shared(parts: &mut [Part]) {
     }
 }
 
-/// The parts in an order in which each comes after all that it applies as `next` says, or nothing if some loop.
+/// The subschemas in an order in which each follows all that it applies by `next`; `None` if there is a cycle.
 fn leaves_first(parts: &[Part], next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
     let mut users = vec![Vec::new(); parts.len()];
     let mut open = vec![0; parts.len()];
@@ -87,8 +87,8 @@ fn leaves_first(parts: &[Part], next: impl Fn(usize) -> Vec<usize>) -> Option<Ve
     (order.len() == parts.len()).then_some(order)
 }
 
-/// Of all parts the most schemas that one is for one value, and the most that are inside each other; nothing if one
-/// is applied to what it is applied to already.
+/// The maximum number and the maximum nesting of schemas for one value; `None` if a subschema is applied again to the
+/// same value.
 pub(super) fn same_value(parts: &[Part]) -> Option<(u64, u64)> {
     let order = leaves_first(parts, |at| parts[at].same.clone())?;
     let mut width = vec![0_u64; parts.len()];
@@ -106,7 +106,7 @@ pub(super) fn same_value(parts: &[Part]) -> Option<(u64, u64)> {
     ))
 }
 
-/// Steps of naming all failures, if every schema that a value can meet met it once; nothing if some loop.
+/// The steps of naming all failures if every schema met every value that it can meet once; `None` if there is a cycle.
 pub(super) fn unfolded(parts: &[Part]) -> Option<u64> {
     let order = leaves_first(parts, |at| parts[at].all().collect())?;
     let mut costs = vec![Cost::default(); parts.len()];

@@ -1,6 +1,6 @@
-//! The answer that a browser brings back, before anything is done with it; RFC 6749 section 4.1.2, RFC 9207.
+//! Validation of the callback that a browser delivers; RFC 6749 section 4.1.2, RFC 9207.
 //!
-//! Never here: how it is received.
+//! Out of scope: receiving the callback.
 
 use std::collections::HashMap;
 
@@ -9,28 +9,28 @@ use mimir_core::text::{prefix, visible};
 
 use super::{refused, words};
 
-/// What an answer is held to.
+/// Expected properties of a callback.
 pub(super) struct Expected {
     pub(super) state: String,
-    /// The authorization server, and whether it says in each answer that it is it.
+    /// The authorization server, and true if it identifies itself in each callback.
     pub(super) issuer: String,
     pub(super) names_itself: bool,
 }
 
-/// Why an answer is not taken.
+/// The reason why a callback is rejected.
 #[derive(Debug)]
 pub enum Unfit {
-    /// It is none to this login: whoever sent it, the one to come may be.
+    /// It does not belong to this login and may be forged: the real one may still come.
     Stray,
-    /// It is the answer, and not one that can be used: the login is over.
+    /// It belongs to this login, but is not usable: the login has failed.
     Refused(ToolError),
 }
 
-/// Bytes of an answer that are read.
+/// Maximum size of a callback in bytes.
 const ANSWER_MOST: usize = 16 << 10;
 
 impl Expected {
-    /// The code of an answer: an address, or what of it comes behind the host.
+    /// Extracts the code from a callback, given as a URL, or as its path and query.
     pub(super) fn code(&self, answer: &str) -> Result<String, Unfit> {
         let answer = answer.trim();
         if answer.len() > ANSWER_MOST {
@@ -40,7 +40,7 @@ impl Expected {
         let query = query.split('#').next().unwrap_or_default();
         let mut fields: HashMap<String, String> = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            // What is said twice is understood in two ways.
+            // Duplicate fields are ambiguous.
             if fields
                 .insert(name.into_owned(), value.into_owned())
                 .is_some()
@@ -53,17 +53,17 @@ impl Expected {
         }
         match fields.get("iss") {
             Some(issuer) if *issuer == self.issuer => {}
-            // Whatever else it says is a stranger's.
+            // The rest of the error is untrusted text.
             Some(other) => {
                 return Err(Unfit::Refused(refused(format!(
-                    "the answer comes from {}, and the login is at {}: its code is sent to neither",
+                    "issuer mismatch: the callback is from {}, but the login is at {}. The code is sent to neither",
                     visible(prefix(other, 200)),
                     visible(prefix(&self.issuer, 200))
                 ))));
             }
             None if self.names_itself => {
                 return Err(Unfit::Refused(refused(
-                    "the answer does not say which authorization server it comes from, which this one says it always does",
+                    "the callback does not say which authorization server it comes from, although this server declares that it always does",
                 )));
             }
             None => {}
@@ -75,11 +75,11 @@ impl Expected {
                 more => words(&format!("{error}: {more}"), &[]),
             };
             return Err(Unfit::Refused(refused(format!(
-                "the authorization server says no: {said}"
+                "the authorization server denied the login: {said}"
             ))));
         }
         let code = fields.remove("code").filter(|code| !code.is_empty());
-        code.ok_or_else(|| Unfit::Refused(refused("the answer has no code")))
+        code.ok_or_else(|| Unfit::Refused(refused("the callback has no code")))
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_to_this_login_and_from_its_authorization_server() {
+    fn callback_must_match_the_login_and_its_issuer() {
         let iss = "iss=https%3A%2F%2Fas.example";
         for good in [
             &format!("http://127.0.0.1:1/callback?code=c%2B1&state=right&{iss}"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_stranger_is_told() {
+    fn callback_errors_do_not_quote_untrusted_text() {
         let refused = |answer: &str, names_itself| match code(answer, names_itself) {
             Err(Unfit::Refused(error)) => error.message,
             other => panic!("{answer}: {other:?}"),

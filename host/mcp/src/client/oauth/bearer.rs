@@ -1,6 +1,7 @@
-//! The login of a connection: what its requests carry, how that is renewed, and what is said when it does not do.
+//! The login of a connection: the token of its requests, its renewal, and the errors when it is missing or not
+//! sufficient.
 //!
-//! Never here: a request to the server itself, and a way to begin a login.
+//! Out of scope: requests to the server itself, and starting a login.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,18 +23,19 @@ use super::{login, refused, way_in};
 use crate::client::described::{Store, mask_known};
 use crate::client::server::Deps;
 
-/// The login at a server, as it is now.
+/// The current login at a server.
 pub(crate) struct Bearer {
     server: String,
     url: Target,
     oauth: McpOauth,
-    /// Under which key it is noted what the server wants.
+    /// Key of the stored challenge.
     note: String,
     deps: Deps,
     now: Mutex<Loaded>,
-    /// Held by whoever renews it: the others wait for the answer.
+    /// Held during a renewal: other requests wait for it.
     turn: tokio::sync::Mutex<()>,
-    /// When it was last renewed because the server did not take it. Held by whoever does: the others wait for it.
+    /// Time of the last renewal after the server rejected the token. Held during such a renewal: other requests wait
+    /// for it.
     forced: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -41,52 +43,52 @@ pub(crate) struct Bearer {
 struct Loaded {
     version: Option<u64>,
     kept: Option<Arc<Kept>>,
-    /// Every value of this connection: one that was renewed is a secret still.
+    /// All secret values of this connection: renewed tokens remain secret.
     values: Vec<String>,
     redactor: Redactor,
 }
 
-/// A token that is sent.
+/// A token for requests.
 #[derive(Clone)]
 pub(crate) struct Token(Arc<Kept>);
 
-/// A server that takes no token at all has no more than one renewed in this time.
+/// Minimum interval between forced renewals, for a server that rejects every token.
 const FORCED: Duration = Duration::from_secs(60);
 
-/// Scopes of a server that are told, and characters of each.
+/// Maximum number of scopes shown, and maximum length of each in characters.
 const SCOPES_SHOWN: usize = 10;
 const SCOPE_SHOWN: usize = 80;
 
-/// Values that are remembered as secret.
+/// Maximum number of values remembered as secret.
 const VALUES_MOST: usize = 64;
 
-/// By which an error says that a person has to log in.
+/// Kind of an error that requires a login.
 const KIND: &str = "login";
 
-/// The names of headers that say who sends a request.
+/// Headers that carry credentials.
 const AUTHORIZATION: &str = "authorization";
 
-/// Whether the settings say who sends the requests.
+/// Returns true if the settings have a header with credentials.
 pub(super) fn is_said(headers: &[(String, String)]) -> bool {
     let mut names = headers.iter().map(|(name, _)| name);
     names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION))
 }
 
-/// Whether an error says that a person has to log in, and nothing but that helps.
+/// Returns true if an error requires a login, with no other remedy.
 pub(crate) fn is_wanted(error: &ToolError) -> bool {
     let kind = error.details.as_ref().map(|details| &details["kind"]);
     kind.is_some_and(|kind| kind == KIND)
 }
 
-/// What a server wanted of the last request that it refused, in this process or another.
+/// Returns the stored challenge of the last request that the server rejected, in this process or another.
 pub(super) fn noted(store: &dyn Store, key: &str) -> Option<Challenge> {
     serde_json::from_str(&store.read(&note_key(key))?).ok()
 }
 
-/// It was seen to.
+/// Removes the stored challenge.
 pub(super) fn forget_note(store: &dyn Store, key: &str) {
     store.write(&note_key(key), "");
-    // Who only looks may look again.
+    // Clears the recorded failure, too, so that listings may retry.
     store.write(&format!("{key}-failed"), "");
 }
 
@@ -94,7 +96,7 @@ fn note_key(key: &str) -> String {
     format!("{key}-login")
 }
 
-/// Scopes in a message of ours: some of them, for they are a stranger's words.
+/// Returns scopes for display: only some, because they are untrusted text.
 fn shown(scopes: &[String]) -> String {
     let some: Vec<String> = scopes
         .iter()
@@ -109,7 +111,7 @@ fn shown(scopes: &[String]) -> String {
 }
 
 impl Token {
-    /// The header that it is sent in.
+    /// Returns the header with the token.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0.access)).ok()?;
         value.set_sensitive(true);
@@ -118,7 +120,7 @@ impl Token {
 }
 
 impl Bearer {
-    /// The login at the server of these settings; none where the settings say who sends the requests.
+    /// Creates the login state for a server; none if the settings carry the credentials.
     pub(crate) fn new(
         server: &str,
         url: &str,
@@ -142,7 +144,7 @@ impl Bearer {
         }))
     }
 
-    /// The token for a request; none where nobody has logged in.
+    /// Returns the token for a request; none if there is no login.
     pub(crate) async fn token(self: &Arc<Self>) -> Result<Option<Token>, ToolError> {
         let Some(kept) = self.load()? else {
             return Ok(None);
@@ -165,7 +167,7 @@ impl Bearer {
                     why.message
                 );
                 let way = format!(
-                    "try again; if it stays so, {} logs you in anew",
+                    "try again; if it keeps failing, log in again with {}",
                     way_in(&self.server)
                 );
                 Err(ToolError::new(why.code, message).with_way_out([way]))
@@ -173,7 +175,7 @@ impl Bearer {
         }
     }
 
-    /// Another token after the server did not take this one; none where there is none to be had.
+    /// Returns another token after the server rejected this one; none if there is no other.
     pub(crate) async fn instead(self: &Arc<Self>, token: &Token) -> Option<Token> {
         let mut forced = self.forced.lock().await;
         let kept = self.load().ok()??;
@@ -188,63 +190,63 @@ impl Bearer {
         self.renew(&kept).await.ok().map(Token)
     }
 
-    /// What is said when a server wants a login, or another. What it wants is noted for that.
+    /// Returns the error for a server that requires a login, or another one. Stores the challenge for that login.
     pub(crate) fn wanted(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
         let challenge = &self.clean(challenge);
         self.note(challenge);
         match token {
-            Some(_) => self.over("the server does not take it any more"),
+            Some(_) => self.over("the server no longer accepts it"),
             None => self.wants(format!(
-                "the server `{}` wants a login",
+                "the server `{}` requires a login",
                 visible(&self.server)
             )),
         }
     }
 
-    /// What is said when a login does not reach far enough.
+    /// Returns the error for a login that lacks scopes.
     pub(crate) fn too_little(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
         let challenge = &self.clean(challenge);
         let server = visible(&self.server);
         let scopes = shown(&challenge.scopes);
         if challenge.scopes.is_empty() {
             let message = format!(
-                "the login at the server `{server}` may not do this, and the server does not say what it lacks"
+                "the login at the server `{server}` is not sufficient for this, and the server does not say which scopes are missing"
             );
             return ToolError::new(Code::PermissionDenied, message);
         }
         let has = token.is_some_and(|Token(kept)| kept.has(&challenge.scopes));
         if has {
-            // To ask once more for the same would go round in circles.
+            // Requesting the same scopes again would be an endless loop.
             let message = format!(
-                "the login at the server `{server}` may not do this: it says that it needs {scopes}, which was asked for already"
+                "the login at the server `{server}` is not sufficient for this: the server requires {scopes}, which were already requested"
             );
             return ToolError::new(Code::PermissionDenied, message);
         }
         self.note(challenge);
         self.wants(format!(
-            "the login at the server `{server}` does not reach far enough: this needs {scopes}"
+            "the login at the server `{server}` lacks scopes: this requires {scopes}"
         ))
     }
 
-    /// Whether there is anything to mask: there is nothing before somebody has logged in.
+    /// Returns true if there are values to mask, which is not the case before the first login.
     pub(crate) fn has_values(&self) -> bool {
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         !now.values.is_empty()
     }
 
-    /// Masks every value of this login in what the server sends: one that was renewed in the middle of a call is not
-    /// known to that call.
+    /// Masks all values of this login in the server's messages: the secrets known to a call do not include a token
+    /// that was renewed during it.
     pub(crate) fn mask(&self, message: &mut Value) {
         let redactor = self.redactor();
         mask_known(&redactor, message);
     }
 
-    /// The same for words.
+    /// Masks all values of this login in a text.
     pub(crate) fn mask_text(&self, text: &mut String) {
         self.redactor().text(text);
     }
 
-    /// A challenge as it can be told and kept: a server may put into it what is a secret of this login.
+    /// Returns a challenge that is safe to show and store: a server may put a secret of this login into it.
     fn clean(&self, challenge: &Challenge) -> Challenge {
         let redactor = self.redactor();
         let is_clean = |text: &String| {
@@ -271,23 +273,23 @@ impl Bearer {
 
     fn over(&self, why: &str) -> ToolError {
         let server = visible(&self.server);
-        self.wants(format!("the login at the server `{server}` is over: {why}"))
+        self.wants(format!("the login at the server `{server}` has expired: {why}"))
     }
 
     fn wants(&self, message: String) -> ToolError {
-        let way = format!("{} logs you in, in a browser", way_in(&self.server));
+        let way = format!("log in with {}, in a browser", way_in(&self.server));
         ToolError::new(Code::Unavailable, message)
             .with_details(json!({ "kind": KIND }))
             .with_way_out([way])
     }
 
-    /// What is kept, as it is now.
+    /// Returns the stored login.
     fn load(&self) -> Result<Option<Arc<Kept>>, ToolError> {
         let version = self.deps.logins.version();
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         if now.version != Some(version) {
             let kept = Kept::read(&*self.deps.logins, &self.server, &self.url)?;
-            // One of another authorization server, or of another client, is none of these settings.
+            // A login of another authorization server, or of another client, does not belong to these settings.
             let kept = kept.filter(|kept| self.is_of_settings(kept));
             now.put(version, kept.map(Arc::new));
         }
@@ -301,7 +303,7 @@ impl Bearer {
         issuer.is_none_or(same) && client.is_none_or(|id| id == kept.client.id)
     }
 
-    /// Renews a login. Who asked may go away: an answer that nobody has heard would be a login that is lost.
+    /// Renews a login, in a task that survives its caller: losing the response would lose the login.
     async fn renew(self: &Arc<Self>, stale: &Arc<Kept>) -> Result<Arc<Kept>, Ungranted> {
         let (this, stale) = (Arc::clone(self), Arc::clone(stale));
         let renewed = tokio::spawn(async move { this.renewed(&stale).await }).await;
@@ -314,13 +316,13 @@ impl Bearer {
     async fn renewed(&self, stale: &Kept) -> Result<Arc<Kept>, Ungranted> {
         let failed = Ungranted::Failed;
         let _here = self.turn.lock().await;
-        // What renews a token is good for once: two processes that send it have both lost it.
+        // A refresh token can be used once: two processes that send it would both lose the login.
         let turn = login::turn(&self.deps, &self.server, &self.url).await;
         let _everywhere = turn.map_err(failed)?;
         let kept = Kept::read(&*self.deps.logins, &self.server, &self.url).map_err(failed)?;
         let kept = kept.filter(|kept| self.is_of_settings(kept));
         let Some(mut kept) = kept else {
-            return Err(Ungranted::Over(refused("somebody has logged out")));
+            return Err(Ungranted::Over(refused("the login was removed")));
         };
         if kept.access != stale.access && !kept.is_over() {
             return self.take(kept);
@@ -347,15 +349,15 @@ impl Bearer {
                 if let Some(scopes) = granted.scopes {
                     kept.granted = scopes;
                 }
-                // What renewed it is spent: what cannot be kept is used as long as this runs.
+                // The old refresh token is used up: a token that cannot be stored is used until this process ends.
                 if let Err(error) = kept.write(&*self.deps.logins, &self.url) {
                     let server = visible(&self.server);
-                    tracing::warn!(%error, "the renewed login at the server `{server}` cannot be kept");
+                    tracing::warn!(%error, "the renewed login at the server `{server}` cannot be stored");
                 }
                 self.take(kept)
             }
             Err(Ungranted::Over(why)) => {
-                // It is not asked a second time.
+                // Prevents a second renewal.
                 kept.refresh = None;
                 kept.write(&*self.deps.logins, &self.url).map_err(failed)?;
                 Err(Ungranted::Over(why))

@@ -1,37 +1,37 @@
-//! What a server says in `WWW-Authenticate`; RFC 6750 section 3, RFC 9728 section 5.1.
+//! Parser for `WWW-Authenticate`; RFC 6750 section 3, RFC 9728 section 5.1.
 //!
-//! Never here: what is done about it.
+//! Out of scope: the reaction to a challenge.
 
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 use mimir_core::config::is_scope;
 use serde::{Deserialize, Serialize};
 
-/// The part of a challenge for bearers that a login reads. It is kept until the next login: that may be in another
+/// The parts of a bearer challenge that matter to a login. Stored until the next login, which may be in another
 /// process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Challenge {
-    /// Where the server describes itself.
+    /// URL of the server's metadata.
     pub(super) resource_metadata: Option<String>,
-    /// What a request needs.
+    /// Scopes that the request needs.
     pub(super) scopes: Vec<String>,
-    /// The token was good, and not for that.
+    /// True if the token is valid, but lacks scopes.
     pub(super) insufficient: bool,
 }
 
-/// Bytes of a header that are read, and scopes.
+/// Maximum size of a header in bytes, and maximum number of scopes.
 const HEADER_MOST: usize = 4 << 10;
 const SCOPES_MOST: usize = 100;
 
 impl Challenge {
-    /// The challenge in the head of an answer; empty where there is none.
+    /// Returns the challenge in the headers of a response; empty if there is none.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE).iter();
         let mut texts = values.filter_map(|value| value.to_str().ok());
         texts.find_map(Self::read).unwrap_or_default()
     }
 
-    /// Whether it says that a token has too few scopes.
+    /// Returns true if the token lacks scopes.
     pub(crate) fn is_insufficient(&self) -> bool {
         self.insufficient
     }
@@ -49,7 +49,7 @@ impl Challenge {
                 return found;
             }
             let Some(value) = after.strip_prefix('=') else {
-                // A word by itself is the name of a scheme. The first challenge for bearers is the one.
+                // A word by itself is the name of a scheme. The first bearer challenge counts.
                 bearer = word.eq_ignore_ascii_case("bearer") && found.is_none();
                 if bearer {
                     found = Some(Self::default());
@@ -75,14 +75,14 @@ impl Challenge {
     }
 }
 
-/// The scopes of a list with spaces, each once.
+/// Splits a space-separated list of scopes, without duplicates.
 pub(super) fn scopes(text: &str) -> Vec<String> {
     let mut scopes: Vec<String> = Vec::new();
     add(&mut scopes, text.split(' ').filter(|word| !word.is_empty()));
     scopes
 }
 
-/// Adds scopes that are not there yet. What is none, and what is too much, is left out.
+/// Adds new scopes to a list. Invalid ones, and those beyond the limit, are left out.
 pub(super) fn add<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
     for one in more {
         let new = is_scope(one) && !scopes.iter().any(|known| known == one);
@@ -92,7 +92,7 @@ pub(super) fn add<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &
     }
 }
 
-/// A value, in quotes or without, and what comes after it.
+/// Parses a value, quoted or not, and returns the rest of the text.
 fn value_of(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_is_read_in_every_spelling() {
+    fn challenge_parses_every_spelling() {
         let metadata = "https://a.example/.well-known/oauth-protected-resource";
         let all = format!(
             "Bearer error=\"insufficient_scope\", scope=\"a b a\", resource_metadata=\"{metadata}\", error_description=\"x, scope=\\\"no\\\"\""
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_other_schemes_or_nothing_at_all_is_not_taken() {
+    fn challenge_ignores_other_schemes_and_invalid_headers() {
         for other in [
             "Basic realm=\"x\", scope=\"a\"",
             "",

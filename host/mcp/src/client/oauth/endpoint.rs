@@ -1,6 +1,6 @@
-//! One place that is asked for a login: whether it may be, and what it answers.
+//! A URL that is contacted for a login: checks the URL, and reads the response.
 //!
-//! Never here: what is asked.
+//! Out of scope: the content of the requests.
 
 use std::time::Duration;
 
@@ -19,39 +19,39 @@ use serde::de::DeserializeOwned;
 use super::refused;
 use crate::client::server::Clients;
 
-/// Bytes of what a login reads and sends, and how long one request takes.
+/// Maximum size in bytes of requests and responses of a login, and time limit of one request.
 const BODY_MOST: u64 = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Redirects of a document, all at one origin.
+/// Maximum number of redirects of a document, all within one origin.
 const REDIRECTS: usize = 3;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
-/// A place that is asked for a login: one origin, within tight bounds.
+/// A URL that is contacted for a login: limited to one origin, with tight limits.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     target: Target,
     client: Client,
 }
 
-/// An answer.
+/// A response.
 pub(super) struct Answered {
     pub(super) status: StatusCode,
     body: Bytes,
 }
 
-/// A place that the server at `server` has named, or one of its own. It is reached over TLS, and on this machine or
-/// in a network round it only where the server itself is there: whoever names it is a stranger.
+/// Checks a URL named by the server at `server`, or of the server itself. It must use TLS, and may be on this machine
+/// or in a private network only if the server itself is there: the server is untrusted.
 pub(super) fn judge(url: &str, what: &str, server: &Target) -> Result<Target, ToolError> {
     let shown = || visible(prefix(url, 200));
-    let bad = |why: &str| refused(format!("the {what} `{}` is not asked: {why}", shown()));
+    let bad = |why: &str| refused(format!("the {what} `{}` is not allowed: {why}", shown()));
     let target = Target::parse(url).map_err(|error| bad(&error.to_string()))?;
     let (host, own) = (target.host(), server.host());
     let here = host.is_this_machine() && own.is_this_machine();
     if target.scheme() != Scheme::Https && !here {
-        return Err(bad("what a login sends goes over https"));
+        return Err(bad("logins require https"));
     }
     let inside = match host {
         Host::Ip(address) => classify(*address).reach != Reach::Public,
@@ -59,14 +59,14 @@ pub(super) fn judge(url: &str, what: &str, server: &Target) -> Result<Target, To
     };
     if inside && !here && host != own {
         return Err(bad(
-            "it is on this machine or in a network round it, and the server is not there",
+            "it is on this machine or in a private network, but the server is not",
         ));
     }
     Ok(target)
 }
 
 impl Endpoint {
-    /// A place that was [judged](judge).
+    /// Creates an endpoint for a URL that was [checked](judge).
     pub(super) fn new(target: Target, clients: &Clients) -> Result<Self, ToolError> {
         let limits = Limits {
             first_byte: PATIENCE,
@@ -85,8 +85,8 @@ impl Endpoint {
         &self.target
     }
 
-    /// The document that lies here; none where there is no JSON of this form. Redirects are followed where they stay
-    /// at the origin: the client reaches no other.
+    /// Fetches the document at the URL; none if the response is not JSON of this form. Redirects are followed within
+    /// the origin: the client reaches no other.
     pub(super) async fn document<T: DeserializeOwned>(&self) -> Result<Option<T>, ToolError> {
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
@@ -96,7 +96,7 @@ impl Endpoint {
         Ok(serde_json::from_slice(&fetched.body).ok().filter(|_| there))
     }
 
-    /// Sends a form, with these credentials in the header where there are some. No redirect is followed.
+    /// Posts a form, with credentials in the header if there are any. Redirects are not followed.
     pub(super) async fn form(
         &self,
         fields: &[(&str, &str)],
@@ -105,7 +105,7 @@ impl Endpoint {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, FORM);
         if let Some((id, secret)) = basic {
-            // Both as in a form, for a colon may be in either; RFC 6749 section 2.3.1.
+            // Both parts are form-encoded, because either may contain a colon; RFC 6749 section 2.3.1.
             let pair = format!("{}:{}", encoded(id), encoded(secret));
             let value = format!("Basic {}", STANDARD.encode(pair));
             let mut value = HeaderValue::from_str(&value)
@@ -116,14 +116,14 @@ impl Endpoint {
         self.post(headers, form(fields).into()).await
     }
 
-    /// Sends JSON. No redirect is followed.
+    /// Posts JSON. Redirects are not followed.
     pub(super) async fn json(&self, value: &serde_json::Value) -> Result<Answered, ToolError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, JSON);
         self.post(headers, value.to_string().into()).await
     }
 
-    /// Sends what is ready to be sent.
+    /// Posts a prepared body.
     pub(super) async fn post(
         &self,
         headers: HeaderMap,
@@ -137,7 +137,7 @@ impl Endpoint {
         })
     }
 
-    /// The same, for who reads no more than the head of the answer: what comes behind it may be long, or never end.
+    /// Like `post`, but returns only the response's head: its body may be long, or endless.
     pub(super) async fn sent(
         &self,
         mut headers: HeaderMap,
@@ -152,8 +152,8 @@ impl Endpoint {
     }
 }
 
-/// The first document of this form that lies at one of these places; none where there is none. What fails at one place
-/// may lie at the next, and is told where it does not.
+/// Returns the first document of this form at one of these URLs; none if there is none. An error at one URL is
+/// reported only if the following ones have no document either.
 pub(super) async fn first<T: DeserializeOwned>(
     places: Vec<Target>,
     clients: &Clients,
@@ -170,13 +170,13 @@ pub(super) async fn first<T: DeserializeOwned>(
 }
 
 impl Answered {
-    /// The JSON of it, if it is that.
+    /// Parses the body as JSON of this form.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
 }
 
-/// Pairs as a form has them.
+/// Encodes pairs as a form.
 pub(super) fn form(fields: &[(&str, &str)]) -> String {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.extend_pairs(fields);
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_name_no_place_inside() {
+    fn endpoint_rejects_private_addresses_of_public_servers() {
         let judged = |url: &str, server: &str| {
             judge(url, "token endpoint", &Target::parse(server).unwrap()).map(|_| ())
         };
@@ -216,7 +216,7 @@ mod tests {
             let error = judged(inside, far).unwrap_err();
             assert_eq!(error.code, Code::PermissionDenied, "{inside}");
         }
-        // Who is here names what is here, and who is in a network its own address there.
+        // A local server may name local addresses, and one in a private network its own address there.
         judged("http://localhost:2/token", "http://127.0.0.1:1/mcp").unwrap();
         judged("https://10.0.0.1:2/token", "https://10.0.0.1/mcp").unwrap();
         assert!(judged("https://10.0.0.2/token", "https://10.0.0.1/mcp").is_err());

@@ -1,6 +1,6 @@
-//! The token endpoint: a code for a token, one token for the next, and the end of both.
+//! The token endpoint: exchanges codes for tokens, and renews and revokes tokens.
 //!
-//! Never here: when that is done, and what is kept of it.
+//! Out of scope: the time of a renewal, and the storage of tokens.
 
 use http::StatusCode;
 use mimir_core::redact::LONG_MIN;
@@ -12,21 +12,21 @@ use super::endpoint::{Answered, Endpoint};
 use super::registration::{Client, Method};
 use super::{challenge, refused, seconds, words};
 
-/// What a token endpoint gives.
+/// Response of a token endpoint.
 pub(super) struct Granted {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
-    /// When the token ends, in seconds since 1970.
+    /// Expiry time of the token, in seconds since 1970.
     pub(super) until: Option<u64>,
-    /// What was granted, where that is said.
+    /// Granted scopes, if reported.
     pub(super) scopes: Option<Vec<String>>,
 }
 
-/// Why there is no token.
+/// The reason for a missing token.
 pub(super) enum Ungranted {
-    /// The authorization server says that what was granted is over.
+    /// The grant is no longer valid, according to the authorization server.
     Over(ToolError),
-    /// It could not be asked, or says something else: what is kept may be good for the next time.
+    /// The server could not be reached, or returned another error: the stored login may still be valid.
     Failed(ToolError),
 }
 
@@ -38,31 +38,31 @@ impl From<Ungranted> for ToolError {
     }
 }
 
-/// As it is written.
+/// The response as JSON.
 #[derive(Deserialize)]
 struct Response {
     access_token: String,
     token_type: String,
     refresh_token: Option<String>,
-    /// Seconds, which some write as a text or with a point.
+    /// Seconds, which some servers send as a string or with a fraction.
     expires_in: Option<Value>,
     scope: Option<String>,
 }
 
-/// A refusal, as it is written.
+/// An error response as JSON.
 #[derive(Deserialize)]
 struct Refusal {
     error: String,
     error_description: Option<String>,
 }
 
-/// How an authorization server says that a code or a refresh token is good for nothing; RFC 6749 section 5.2.
+/// Error code for a code or refresh token that is not valid; RFC 6749 section 5.2.
 const SPENT: &str = "invalid_grant";
 
-/// Bytes of a token. A longer one fits in no header of most servers.
+/// Maximum size of a token in bytes. A longer one does not fit into the headers that most servers accept.
 const TOKEN_MOST: usize = 16 << 10;
 
-/// Who asks a token endpoint, and with what.
+/// A client at a token endpoint.
 pub(super) struct Asking<'a> {
     pub(super) place: &'a Endpoint,
     pub(super) client: &'a Client,
@@ -71,7 +71,7 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// A code for a token.
+    /// Exchanges a code for a token.
     pub(super) async fn code(
         &self,
         code: &str,
@@ -89,7 +89,7 @@ impl Asking<'_> {
         self.granted(&answer, &[code, verifier])
     }
 
-    /// One token for the next.
+    /// Renews a token.
     pub(super) async fn refresh(&self, refresh: &str) -> Result<Granted, Ungranted> {
         let fields = [
             ("grant_type", "refresh_token"),
@@ -100,7 +100,7 @@ impl Asking<'_> {
         self.granted(&answer, &[refresh])
     }
 
-    /// Ends a token; RFC 7009. Whether it was ended.
+    /// Revokes a token; RFC 7009. Returns false if the server rejected that.
     pub(super) async fn revoke(&self, token: &str, kind: &str) -> Result<bool, ToolError> {
         let answer = self
             .send(&[("token", token), ("token_type_hint", kind)])
@@ -135,18 +135,18 @@ impl Asking<'_> {
         let given: Option<Response> = answer.read();
         let none = |why: &str| {
             Ungranted::Failed(refused(format!(
-                "the authorization server gives no token: {why}"
+                "the authorization server issued no token: {why}"
             )))
         };
         let Some(given) = given else {
-            // Some refuse with a status that says yes.
+            // Some servers send an error with a success status.
             return Err(match answer.read::<Refusal>() {
                 Some(_) => ungranted(answer, &hidden),
-                None => none("its answer is none of a token endpoint"),
+                None => none("its response is not a valid token response"),
             });
         };
         if !given.token_type.eq_ignore_ascii_case("bearer") {
-            return Err(none("it is one of another kind than `Bearer`"));
+            return Err(none("its type is not `Bearer`"));
         }
         let refresh = given.refresh_token.filter(|token| !token.is_empty());
         let mut tokens = std::iter::once(&given.access_token).chain(&refresh);
@@ -166,7 +166,7 @@ impl Asking<'_> {
     }
 }
 
-/// A number of seconds.
+/// Converts a value to a number of seconds.
 fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
@@ -178,14 +178,14 @@ fn whole(value: &Value) -> Option<u64> {
     }
 }
 
-/// Why a value that was given out cannot be used.
+/// Returns the reason why a value from the server is not usable.
 pub(super) fn unfit(value: &str) -> Option<&'static str> {
     if value.len() < LONG_MIN {
-        Some("it is so short that it could not be masked")
+        Some("it is too short to be masked in output")
     } else if value.len() > TOKEN_MOST {
-        Some("it is longer than 16 KB")
+        Some("it is longer than 16 KiB")
     } else if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Some("it has characters that no token has")
+        Some("it contains characters that are not allowed in tokens")
     } else {
         None
     }
@@ -204,12 +204,12 @@ fn ungranted(answer: &Answered, hidden: &[&str]) -> Ungranted {
             hidden,
         )
     });
-    let why = why.unwrap_or_else(|| "it does not say why".to_owned());
+    let why = why.unwrap_or_else(|| "it gives no reason".to_owned());
     let message = format!(
-        "the authorization server gives no token (HTTP {}): {why}",
+        "the authorization server issued no token (HTTP {}): {why}",
         status.as_u16()
     );
-    // Everything else, a proxy's page or a secret that is mistyped, says nothing of what was granted.
+    // Other responses, such as a proxy's error page or a mistyped client secret, say nothing about the grant.
     match refusal.is_some_and(|refusal| refusal.error == SPENT) {
         true => Ungranted::Over(refused(message)),
         false if status.is_server_error() => {

@@ -1,6 +1,6 @@
-//! What a login came to, as it is kept: a token, what renews it, and for whom both are.
+//! A login in its stored form: a token, its refresh token, and the servers to which both belong.
 //!
-//! Never here: where it is kept (that is a port), and any way of a value into words.
+//! Out of scope: the storage itself (a port), and printing of values.
 
 use std::fmt;
 
@@ -12,44 +12,44 @@ use sha2::{Digest as _, Sha256};
 use super::registration::Client;
 use super::seconds;
 
-/// Keeps logins where secrets are: for this user alone, and masked in all that is said. No tool and no other server can
-/// name one.
+/// Storage for logins, together with secrets: private to this user, and masked in all output. Tools and other servers
+/// cannot refer to an entry.
 pub trait Logins: Send + Sync {
-    /// What is kept under a key.
+    /// Returns the text stored under a key.
     fn read(&self, key: &str) -> Result<Option<String>, ToolError>;
-    /// Keeps a text under a key.
+    /// Stores a text under a key.
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError>;
-    /// Forgets what is kept under a key.
+    /// Removes the entry of a key.
     fn remove(&self, key: &str) -> Result<(), ToolError>;
-    /// Is another one whenever what is kept may be another. Asked for at each request.
+    /// Returns a version that changes whenever an entry may have changed. Called for each request.
     fn version(&self) -> u64;
-    /// Waits until nobody else changes what is kept under this key, in this process or another; the turn ends when what
-    /// is returned is dropped. It may block. Whoever waits for one key holds up nobody at another.
+    /// Locks the entry of a key against changes, in this process and others, until the returned guard is dropped. May
+    /// block. Locks of different keys are independent.
     fn turn(&self, key: &str) -> Result<Box<dyn Send>, ToolError>;
 }
 
-/// One login. No key of it is optional but those that a server may leave out: a text that is not whole is none.
+/// A stored login. All members are required, except those that a server may omit: a truncated text is invalid.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// The server's name and address: it goes there and nowhere else.
+    /// Name and address of the server: the token is sent there only.
     pub(super) server: String,
     pub(super) url: String,
-    /// What the token was asked for.
+    /// Resource for which the token was requested.
     pub(super) resource: String,
-    /// Whose token it is, and where it is renewed and ended.
+    /// The authorization server that issued the token, with its endpoints for renewal and revocation.
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) revocation_endpoint: Option<String>,
     pub(super) client: Client,
-    /// The token itself, and what renews it.
+    /// The token, and the refresh token.
     pub(super) access: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<String>,
-    /// When it ends, in seconds since 1970, as far as anybody has said.
+    /// Expiry time, in seconds since 1970, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<u64>,
-    /// What was asked for, and what was granted.
+    /// Requested and granted scopes.
     pub(super) asked: Vec<String>,
     pub(super) granted: Vec<String>,
 }
@@ -64,11 +64,11 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// A token is renewed that long before it ends: a request takes some time, and clocks differ.
+/// Seconds before its expiry at which a token is renewed: requests take time, and clocks differ.
 const EARLY: u64 = 30;
 
 impl Kept {
-    /// The login at this server, if it is one at this address.
+    /// Returns the login at this server, if it belongs to this address.
     pub(super) fn read(
         shelf: &dyn Logins,
         server: &str,
@@ -79,32 +79,32 @@ impl Kept {
         Ok(kept.filter(|kept| kept.server == server && kept.url == url.to_string()))
     }
 
-    /// Keeps it.
+    /// Stores the login.
     pub(super) fn write(&self, shelf: &dyn Logins, url: &Target) -> Result<(), ToolError> {
         let text = serde_json::to_string(self).map_err(|error| {
-            ToolError::new(mimir_core::Code::Internal, format!("a login: {error}"))
+            ToolError::new(mimir_core::Code::Internal, format!("cannot serialize the login: {error}"))
         })?;
         shelf.write(&key(&self.server, url), &text)
     }
 
-    /// Whether the token has ended, or is about to.
+    /// Returns true if the token has expired, or is about to.
     pub(super) fn is_over(&self) -> bool {
         self.until
             .is_some_and(|until| until <= seconds().saturating_add(EARLY))
     }
 
-    /// Whether it has ended for certain.
+    /// Returns true if the token has certainly expired.
     pub(super) fn has_ended(&self) -> bool {
         self.until.is_some_and(|until| until <= seconds())
     }
 
-    /// Whether these scopes were asked for already, or granted.
+    /// Returns true if these scopes were already requested or granted.
     pub(super) fn has(&self, scopes: &[String]) -> bool {
         let known = |scope: &String| self.asked.contains(scope) || self.granted.contains(scope);
         scopes.iter().all(known)
     }
 
-    /// What of it nobody may read.
+    /// Returns the secret values.
     pub(super) fn values(&self) -> Vec<String> {
         let all = [
             Some(&self.access),
@@ -115,31 +115,31 @@ impl Kept {
     }
 }
 
-/// What of a text that was kept nobody may read; nothing if the text is no login.
+/// Returns the secret values in a stored text; none if the text is not a login.
 pub fn secrets(text: &str) -> Option<Vec<String>> {
     let kept: Kept = serde_json::from_str(text).ok()?;
     Some(kept.values())
 }
 
-/// Under which key the login at a server is kept: one at another address has another, whatever the server is called.
+/// Returns the storage key of the login at a server: it depends on the address, too, whatever the server's name is.
 pub(crate) fn key(server: &str, url: &Target) -> String {
     let hash = format!("{:x}", Sha256::digest(url.to_string()));
     format!("{server}@{}", &hash[..16])
 }
 
-/// A login as a person sees it.
+/// Summary of a login for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Login {
     /// The authorization server.
     pub issuer: String,
-    /// What was granted, as far as that is known.
+    /// Granted scopes, if known.
     pub scopes: Vec<String>,
-    /// When the token ends, in seconds since 1970, as far as that is known.
+    /// Expiry time of the token, in seconds since 1970, if known.
     pub until: Option<u64>,
-    /// Whether it can be renewed without a person.
+    /// True if it can be renewed without a person.
     pub renews: bool,
-    /// Whether it has ended, and a person has to log in again.
+    /// True if it has expired, and requires a new login.
     pub ended: bool,
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_says_nothing_of_its_values() {
+    fn login_debug_output_hides_its_values() {
         let text = serde_json::json!({"server": "s", "url": "https://a/", "resource": "https://a",
             "issuer": "https://as", "token_endpoint": "https://as/t",
             "client": {"id": "c", "secret": "client-secret", "method": "post", "settings": false},
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_of_one_name_at_one_address() {
+    fn login_key_depends_on_name_and_address() {
         let at = |url: &str| Target::parse(url).unwrap();
         let mine = key("a", &at("https://h/mcp"));
         for other in [

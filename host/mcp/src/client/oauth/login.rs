@@ -1,6 +1,6 @@
-//! A person's login: found out, begun, and brought to its end.
+//! A person's login: preparation, start and completion.
 //!
-//! Never here: how the person gets to the page, and how the answer comes back.
+//! Out of scope: opening the page, and receiving the callback.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,30 +29,30 @@ use crate::client::server::Deps;
 use crate::client::spec::{ServerSpec, Way};
 use crate::client::web;
 
-/// What a person sees before the page.
+/// Details that a person sees before the login page opens.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
-    /// The server's name.
+    /// Name of the server.
     pub server: String,
-    /// Its address: what the token is sent to.
+    /// Address of the server, to which the token will be sent.
     pub url: String,
-    /// What the token is for.
+    /// Resource of the token.
     pub resource: String,
-    /// The authorization server: who the person logs in with, and who gets the code.
+    /// The authorization server, with which the person logs in, and which receives the code.
     pub issuer: String,
-    /// The one of the last login, if that was another.
+    /// The authorization server of the last login, if it was another one.
     pub before: Option<String>,
-    /// What is asked for.
+    /// Requested scopes.
     pub scopes: Vec<String>,
-    /// Hosts beside that of the authorization server that it has a login go over.
+    /// Hosts of the login besides that of the authorization server.
     pub also: Vec<String>,
-    /// How mimir is known there.
+    /// The way in which mimir is registered there.
     #[serde(skip)]
     pub known: Known,
 }
 
-/// A login that can begin. Nothing was sent yet but questions.
+/// A prepared login. Only metadata has been requested so far.
 pub struct Plan {
     facts: Facts,
     issuer: Issuer,
@@ -60,7 +60,7 @@ pub struct Plan {
     place: Place,
 }
 
-/// A login that waits for its answer.
+/// A login that waits for its callback.
 pub struct Pending {
     plan: Plan,
     url: String,
@@ -90,11 +90,11 @@ struct Place {
     url: Target,
 }
 
-/// What is asked of a server that says whether it wants a login: a question that no server answers to everybody and
-/// refuses to whoever has logged in.
+/// Request that tests if a server requires a login: one that it never answers for everyone and rejects for users who
+/// are logged in.
 const PROBE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#;
 
-/// What of a page's address is ours.
+/// Query parameters of the authorization URL that mimir sets.
 const OURS: [&str; 8] = [
     "response_type",
     "client_id",
@@ -106,10 +106,10 @@ const OURS: [&str; 8] = [
     "resource",
 ];
 
-/// Who asks for a token that lasts says so; OpenID Connect Core section 11.
+/// Scope that requests a refresh token; OpenID Connect Core section 11.
 const OFFLINE: &str = "offline_access";
 
-/// Finds out how a login at this server goes.
+/// Prepares a login at this server.
 pub(crate) async fn plan(spec: &ServerSpec, deps: &Deps) -> Result<Plan, ToolError> {
     let Way::Web {
         url,
@@ -117,12 +117,12 @@ pub(crate) async fn plan(spec: &ServerSpec, deps: &Deps) -> Result<Plan, ToolErr
         oauth,
     } = &spec.way
     else {
-        return Err(no_login(&spec.name, "it is a program of this machine"));
+        return Err(no_login(&spec.name, "it is a program on this machine"));
     };
     if bearer::is_said(headers) {
         return Err(no_login(
             &spec.name,
-            "its settings have a header `Authorization`, which is what it is sent",
+            "its settings have an `Authorization` header, which is used instead",
         ));
     }
     let url = Target::parse(url).map_err(mimir_net::Error::from)?;
@@ -168,12 +168,12 @@ pub(crate) async fn plan(spec: &ServerSpec, deps: &Deps) -> Result<Plan, ToolErr
 }
 
 fn no_login(server: &str, why: &str) -> ToolError {
-    let message = format!("there is no login at the server `{server}`: {why}");
+    let message = format!("the server `{server}` cannot be logged in to: {why}");
     ToolError::new(Code::InvalidInput, message)
 }
 
-/// What is asked for: what the settings say, else what the server wants, else what it names for a start. What it has
-/// found missing comes on top, and what was asked for before stays.
+/// Returns the scopes to request: those of the settings, otherwise those that the server requires, otherwise those of
+/// its metadata. Scopes that it reported as missing are added, and those requested before remain.
 fn scopes(
     oauth: &McpOauth,
     asked: &Challenge,
@@ -198,7 +198,7 @@ fn scopes(
     if !all.is_empty() && lasts {
         challenge::add(&mut all, [OFFLINE]);
     }
-    // Nobody asks for what an authorization server does not know and no server wants.
+    // The scope is useless if neither the authorization server knows it nor the server requires it.
     if !lasts && !asked.scopes.iter().any(|scope| scope == OFFLINE) && oauth.scopes.is_none() {
         all.retain(|scope| scope != OFFLINE);
     }
@@ -206,7 +206,8 @@ fn scopes(
 }
 
 impl Place {
-    /// What the server wants of whoever has not logged in, with what it has found missing since the last login.
+    /// Returns the server's challenge for anonymous requests, with the scopes reported as missing since the last
+    /// login.
     async fn challenge(
         &self,
         headers: &[(String, String)],
@@ -237,17 +238,17 @@ impl Place {
 }
 
 impl Plan {
-    /// What a person is to see first.
+    /// Returns the details that a person has to see first.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The port of this machine that the answer has to come to, if the settings name one.
+    /// Returns the local port of the callback, if the settings name one.
     pub fn port(&self) -> Option<u16> {
         self.place.oauth.redirect_port
     }
 
-    /// Begins the login: its answer comes to `redirect`, an address of this machine.
+    /// Starts the login: the callback goes to `redirect`, an address on this machine.
     pub async fn begin(self, redirect: &str) -> Result<Pending, ToolError> {
         let (facts, issuer, place) = (&self.facts, &self.issuer, &self.place);
         let client = registration::client(
@@ -267,7 +268,7 @@ impl Plan {
             .any(|(name, _)| OURS.contains(&name.as_ref()))
         {
             return Err(refused(
-                "the authorization server's page for logins comes with answers of its own to what mimir asks there",
+                "the URL of the authorization server's login page already sets query parameters that mimir has to set",
             ));
         }
         let scope = facts.scopes.join(" ");
@@ -304,29 +305,29 @@ impl Plan {
     }
 }
 
-/// A word that nobody can guess.
+/// Returns an unguessable random string.
 fn random() -> Result<String, ToolError> {
     let mut bits = [0; 32];
     let filled = getrandom::fill(&mut bits);
     filled.map_err(|_| {
-        let message = "this system has no randomness to give";
+        let message = "the system's random number generator is not available";
         ToolError::new(Code::Unavailable, message)
     })?;
     Ok(URL_SAFE_NO_PAD.encode(bits))
 }
 
 impl Pending {
-    /// The page that the person goes to.
+    /// Returns the URL of the login page.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The code of an answer: an address, or its path and query.
+    /// Extracts the code from a callback: a URL, or its path and query.
     pub fn code(&self, answer: &str) -> Result<String, Unfit> {
         self.expected.code(answer)
     }
 
-    /// Brings it to its end with that code, and keeps what came of it.
+    /// Completes the login with that code, and stores the result.
     pub async fn finish(self, code: &str) -> Result<Login, ToolError> {
         let Plan {
             facts,
@@ -363,7 +364,7 @@ impl Pending {
         kept.write(&*deps.logins, url)?;
         drop(turn);
         bearer::forget_note(&*deps.store, &place.key);
-        // What nobody uses any more ends, whether that works or not; with the same client it might end the new one.
+        // The previous token is revoked on a best-effort basis; with the same client that might revoke the new one.
         if let Some(before) = before
             && before.client.id != kept.client.id
         {
@@ -373,7 +374,7 @@ impl Pending {
     }
 }
 
-/// Waits until nobody else renews the login at this server.
+/// Waits until no other process or task renews the login at this server.
 pub(super) async fn turn(
     deps: &Deps,
     server: &str,
@@ -384,7 +385,7 @@ pub(super) async fn turn(
     turn.map_err(|error| ToolError::new(Code::Internal, error.to_string()))?
 }
 
-/// Ends a login at its authorization server, as far as that can be had. Whether it was ended.
+/// Revokes a login at its authorization server, if possible. Returns false if it was not revoked.
 async fn revoke(
     kept: &Kept,
     oauth: &McpOauth,
@@ -402,7 +403,7 @@ async fn revoke(
         secret: secret.as_deref(),
         resource: &kept.resource,
     };
-    // With what renews it ends what came of it; some know only one of the two.
+    // Revoking the refresh token also revokes its access tokens; some servers know only one of the two.
     let mut ended = false;
     if let Some(refresh) = &kept.refresh {
         ended = asking.revoke(refresh, "refresh_token").await?;
@@ -410,8 +411,8 @@ async fn revoke(
     Ok(asking.revoke(&kept.access, "access_token").await? || ended)
 }
 
-/// Forgets the login at a server: ends it there as far as it can be, and drops what is kept. Nothing if there is none;
-/// else whether the authorization server was told.
+/// Removes the login at a server: revokes it there if possible, and deletes the stored copy. None if there is no
+/// login; otherwise true if the authorization server was told.
 pub(crate) async fn forget(spec: &ServerSpec, deps: &Deps) -> Result<Option<bool>, ToolError> {
     let Way::Web { url, oauth, .. } = &spec.way else {
         return Ok(None);
@@ -421,7 +422,7 @@ pub(crate) async fn forget(spec: &ServerSpec, deps: &Deps) -> Result<Option<bool
     let kept = Kept::read(&*deps.logins, &spec.name, &url)?;
     deps.logins.remove(&super::key(&spec.name, &url))?;
     drop(turn);
-    // With what a server has found missing, which may be what no login can have.
+    // The stored challenge is removed, too: no login might be able to satisfy it.
     bearer::forget_note(&*deps.store, &spec.key());
     let Some(kept) = kept else {
         return Ok(None);
@@ -430,7 +431,7 @@ pub(crate) async fn forget(spec: &ServerSpec, deps: &Deps) -> Result<Option<bool
     Ok(Some(told.unwrap_or(false)))
 }
 
-/// The login at a server, if there is one.
+/// Returns the login at a server, if there is one.
 pub(crate) fn login(spec: &ServerSpec, deps: &Deps) -> Result<Option<Login>, ToolError> {
     let Way::Web { url, .. } = &spec.way else {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! What a server says of itself, and what its authorization server does: RFC 9728, RFC 8414 and OpenID Connect
-//! Discovery, in the order of the protocol.
+//! Metadata of a server and of its authorization server: RFC 9728, RFC 8414 and OpenID Connect Discovery, in the order
+//! that the protocol prescribes.
 //!
-//! Never here: what is done with it.
+//! Out of scope: the use of the metadata.
 
 use mimir_core::ToolError;
 use mimir_core::network::Target;
@@ -13,7 +13,7 @@ use super::endpoint::{self, judge};
 use super::refused;
 use crate::client::server::Clients;
 
-/// What a server says of itself.
+/// Protected resource metadata as JSON.
 #[derive(Debug, Deserialize)]
 struct Protected {
     resource: String,
@@ -23,18 +23,18 @@ struct Protected {
     scopes_supported: Vec<String>,
 }
 
-/// A server as far as a login goes.
+/// The parts of a server's metadata that a login needs.
 #[derive(Debug)]
 pub(super) struct Resource {
-    /// What tokens are asked for, as the server spells it.
+    /// Resource identifier for tokens, in the server's spelling.
     pub(super) name: String,
-    /// Its authorization server, as the server spells it.
+    /// Authorization server, in the server's spelling.
     pub(super) issuer: String,
-    /// What it names for a start.
+    /// Scopes that the metadata recommends.
     pub(super) scopes: Vec<String>,
 }
 
-/// What an authorization server says of itself, as it stands there.
+/// Authorization server metadata as JSON.
 #[derive(Debug, Deserialize)]
 struct Described {
     issuer: String,
@@ -53,7 +53,7 @@ struct Described {
     client_id_metadata_document_supported: bool,
 }
 
-/// An authorization server. Its places were judged.
+/// An authorization server with checked URLs.
 #[derive(Debug)]
 pub(super) struct Issuer {
     pub(super) name: String,
@@ -61,16 +61,16 @@ pub(super) struct Issuer {
     pub(super) token: Target,
     pub(super) register: Option<Target>,
     pub(super) revoke: Option<Target>,
-    /// How clients may say who they are at the token endpoint.
+    /// Supported client authentication methods of the token endpoint.
     pub(super) methods: Option<Vec<String>>,
     pub(super) scopes: Vec<String>,
-    /// Whether it says who it is in each answer.
+    /// True if it identifies itself in each callback.
     pub(super) names_itself: bool,
-    /// Whether a client may be a document.
+    /// True if it supports client metadata documents.
     pub(super) takes_documents: bool,
 }
 
-/// What a server says of itself: where its challenge says that it lies, else where such documents lie.
+/// Fetches a server's metadata: from the URL in its challenge, otherwise from the well-known URLs.
 pub(super) async fn resource(
     server: &Target,
     challenge: &Challenge,
@@ -82,7 +82,7 @@ pub(super) async fn resource(
             let place = judge(named, "description of the server", server)?;
             if place.origin() != server.origin() {
                 return Err(refused(format!(
-                    "the server says that it is described at {}, which is not its own place",
+                    "origin mismatch: the server's metadata URL {} is not on the server itself",
                     shown(named)
                 )));
             }
@@ -93,7 +93,7 @@ pub(super) async fn resource(
     let found: Option<Protected> = endpoint::first(places, clients).await?;
     let found = found.ok_or_else(|| {
         refused(
-            "the server does not say who logs people in there (it has no metadata of a protected resource)",
+            "the server does not name an authorization server (it has no protected resource metadata)",
         )
     });
     found?.judged(server, wanted)
@@ -103,7 +103,7 @@ impl Protected {
     fn judged(self, server: &Target, wanted: Option<&str>) -> Result<Resource, ToolError> {
         if !covers(&self.resource, server) {
             return Err(refused(format!(
-                "the server says that it is {}, and is reached at {}: a token for the one is none for the other",
+                "resource mismatch: the metadata names {}, but the server is {}",
                 shown(&self.resource),
                 shown(&server.to_string())
             )));
@@ -112,13 +112,13 @@ impl Protected {
         let issuer = match wanted {
             Some(wanted) => all.find(|one| is_same(one, wanted)).ok_or_else(|| {
                 refused(format!(
-                    "the server does not name {} as its authorization server, which its settings do (oauth.issuer)",
+                    "issuer mismatch: the settings name {} (oauth.issuer), but the server does not list it as an authorization server",
                     shown(wanted)
                 ))
             })?,
             None => all
                 .next()
-                .ok_or_else(|| refused("the server names no authorization server"))?,
+                .ok_or_else(|| refused("the server's metadata names no authorization server"))?,
         };
         let mut scopes = Vec::new();
         challenge::add(
@@ -133,7 +133,7 @@ impl Protected {
     }
 }
 
-/// Whether a token for this resource is one for the server: it is the server, or what the server is a part of.
+/// Returns true if a token for this resource is valid for the server: the resource is the server, or includes it.
 fn covers(resource: &str, server: &Target) -> bool {
     let Ok(named) = Target::parse(resource) else {
         return false;
@@ -149,7 +149,7 @@ fn covers(resource: &str, server: &Target) -> bool {
     whole.trim_end_matches('/') == part.trim_end_matches('/') || below()
 }
 
-/// Where a document about a place lies: with its path, and at the root.
+/// Returns the well-known URLs of a document: with the path of the given URL, and at the root.
 fn well_known(place: &Target, what: &str) -> Result<Vec<Target>, ToolError> {
     let path = place.url().path().trim_end_matches('/');
     let mut all = vec![format!("/.well-known/{what}{path}")];
@@ -164,7 +164,7 @@ fn at(place: &Target, path: &str) -> Result<Target, ToolError> {
     joined.map_err(|error| ToolError::from(mimir_net::Error::from(error)))
 }
 
-/// What the authorization server of that name says of itself.
+/// Fetches the metadata of the authorization server of that name.
 pub(super) async fn issuer(
     name: &str,
     server: &Target,
@@ -173,21 +173,21 @@ pub(super) async fn issuer(
     let place = judge(name, "authorization server", server)?;
     if name.contains(['?', '#']) {
         return Err(refused(format!(
-            "{} names no authorization server",
+            "{} is not a valid issuer of an authorization server",
             shown(name)
         )));
     }
     let found: Option<Described> = endpoint::first(places(&place)?, clients).await?;
     let found = found.ok_or_else(|| {
         refused(format!(
-            "the authorization server {} does not say how it is asked",
+            "the authorization server {} has no metadata",
             shown(name)
         ))
     });
     found?.judged(name, server)
 }
 
-/// Where an authorization server may say of itself what it is, in the order of the protocol.
+/// Returns the possible metadata URLs of an authorization server, in the order that the protocol prescribes.
 pub(super) fn places(issuer: &Target) -> Result<Vec<Target>, ToolError> {
     let path = issuer.url().path().trim_end_matches('/');
     let mut paths = vec![
@@ -204,7 +204,7 @@ impl Described {
     fn judged(self, name: &str, server: &Target) -> Result<Issuer, ToolError> {
         if !is_same(&self.issuer, name) {
             return Err(refused(format!(
-                "what lies at the authorization server {} says that it is {}: nobody is sent there",
+                "issuer mismatch: the metadata of the authorization server {} names the issuer {}",
                 shown(name),
                 shown(&self.issuer)
             )));
@@ -213,15 +213,15 @@ impl Described {
             |list: &Option<Vec<String>>, what: &str| !list.iter().flatten().any(|one| one == what);
         if lacks(&self.code_challenge_methods_supported, "S256") {
             return Err(refused(format!(
-                "the authorization server {} does not say that it knows PKCE with S256, without which a code that somebody \
-                 catches is as good as yours; the protocol forbids a login there",
+                "the authorization server {} does not declare support for PKCE with S256, without which a stolen code can \
+                 be redeemed by the thief: the protocol forbids a login there",
                 shown(name)
             ))
             .with_way_out([
-                "whoever runs it can name `S256` in `code_challenge_methods_supported` of its metadata, or put a proxy before \
-                 it that does; `--issuer` of `mimir mcp add` names another one"
+                "its operator can add `S256` to `code_challenge_methods_supported` of its metadata, or put a proxy before \
+                 it that does; to use another one, pass `--issuer` to `mimir mcp add`"
                     .to_owned(),
-                "a token that you have from elsewhere does without a login: `mimir secrets set TOKEN`, and \
+                "to use a token from elsewhere without a login: `mimir secrets set TOKEN`, and \
                  `mimir mcp add NAME --url URL --header 'Authorization=Bearer ${TOKEN}'`"
                     .to_owned(),
             ]));
@@ -229,7 +229,7 @@ impl Described {
         if self.response_types_supported.is_some() && lacks(&self.response_types_supported, "code")
         {
             return Err(refused(format!(
-                "the authorization server {} gives out no codes",
+                "the authorization server {} does not support the authorization code flow",
                 shown(name)
             )));
         }
@@ -243,7 +243,7 @@ impl Described {
             self.scopes_supported.iter().map(String::as_str),
         );
         Ok(Issuer {
-            authorize: place(&self.authorization_endpoint, "page for logins")?,
+            authorize: place(&self.authorization_endpoint, "login page")?,
             token: place(&self.token_endpoint, "token endpoint")?,
             register: maybe(&self.registration_endpoint, "registration endpoint")?,
             revoke: maybe(&self.revocation_endpoint, "revocation endpoint")?,
@@ -256,8 +256,8 @@ impl Described {
     }
 }
 
-/// Whether two spellings name the same authorization server: they are the same, but for a slash after a bare host,
-/// which is no other place and which many programs add.
+/// Compares two spellings of an authorization server: they must be equal, except for a slash after a bare host, which
+/// many programs add and which makes no difference.
 fn is_same(one: &str, other: &str) -> bool {
     let bare = |name: &str| {
         let host = name.strip_suffix('/')?;
@@ -267,7 +267,7 @@ fn is_same(one: &str, other: &str) -> bool {
     one == other || bare(one).as_deref() == Some(other) || bare(other).as_deref() == Some(one)
 }
 
-/// A stranger's name for a place, as it can be shown.
+/// Returns an untrusted URL for display.
 pub(super) fn shown(name: &str) -> String {
     format!("`{}`", visible(prefix(name, 200)))
 }
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_the_server_or_what_it_is_part_of() {
+    fn resource_covers_the_server_or_its_parent() {
         let server = Target::parse("https://h.example/public/mcp").unwrap();
         for good in [
             "https://h.example/public/mcp",
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_is_one_spelling() {
+    fn issuer_comparison_is_exact() {
         for (one, other) in [
             ("https://a", "https://a"),
             ("https://a/", "https://a"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_lie_where_the_protocol_has_them() {
+    fn metadata_urls_follow_the_protocol() {
         let paths = |url: &str| {
             let all = well_known(&Target::parse(url).unwrap(), "x").unwrap();
             all.iter().map(Target::to_string).collect::<Vec<_>>()

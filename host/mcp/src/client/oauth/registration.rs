@@ -1,8 +1,8 @@
-//! Who mimir is to an authorization server: the client of the settings, a document, or one that is registered for this
-//! login.
+//! The client identity of mimir at an authorization server: the client of the settings, a client metadata document, or
+//! a client registered for this login.
 //!
-//! A registration is made anew at each login and not used by a later one: one that the authorization server has
-//! forgotten would leave a person before a page that only says no. None is used at another authorization server.
+//! A registration is made for each login and never reused: if the authorization server had forgotten it, the person
+//! would end up on a page that only shows an error. A client is never used at another authorization server.
 
 use mimir_core::config::McpOauth;
 use mimir_core::redact::Vault;
@@ -21,15 +21,15 @@ use crate::client::spec::fill;
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,
-    /// What was given out with the registration.
+    /// Secret issued at registration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) secret: Option<String>,
     pub(super) method: Method,
-    /// Whether the secret is the one that the settings name, which is not kept a second time.
+    /// True if the secret is the one in the settings, which is not stored a second time.
     pub(super) settings: bool,
 }
 
-/// How a client says who it is at the token endpoint.
+/// Client authentication method at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Method {
@@ -52,8 +52,8 @@ impl Method {
         all.into_iter().find(|method| method.name() == name)
     }
 
-    /// The first of these that the authorization server takes. Whoever says nothing takes the first of all; RFC 8414
-    /// section 2.
+    /// Returns the first of these methods that the authorization server supports. Without metadata, the first one is
+    /// used; RFC 8414 section 2.
     fn first(order: &[Self], issuer: &Issuer) -> Result<Self, ToolError> {
         let Some(methods) = &issuer.methods else {
             return Ok(order[0]);
@@ -61,25 +61,25 @@ impl Method {
         let takes = |method: &&Self| methods.iter().any(|name| name == method.name());
         order.iter().find(takes).copied().ok_or_else(|| {
             refused(format!(
-                "the authorization server wants clients to prove who they are in another way than by a secret ({})",
+                "the authorization server requires a client authentication method that is not supported ({})",
                 words(&methods.join(", "), &[])
             ))
         })
     }
 }
 
-/// How mimir is known to an authorization server.
+/// The way in which mimir is registered at an authorization server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// The settings have a client.
+    /// A client from the settings.
     Settings,
-    /// A document describes the client.
+    /// A client metadata document.
     Document,
-    /// A client is registered for this login.
+    /// A client registered for this login.
     Registered,
 }
 
-/// Which of the ways is taken, in the order of the protocol.
+/// Chooses the way of registration, in the order that the protocol prescribes.
 pub(super) fn known(oauth: &McpOauth, issuer: &Issuer) -> Result<Known, ToolError> {
     if oauth.client_id.is_some() {
         Ok(Known::Settings)
@@ -89,13 +89,13 @@ pub(super) fn known(oauth: &McpOauth, issuer: &Issuer) -> Result<Known, ToolErro
         Ok(Known::Registered)
     } else {
         Err(refused(
-            "the authorization server registers no clients by itself: register one there, and name it in the server's \
+            "the authorization server does not support dynamic client registration: register a client there, and name it in the server's \
              settings (oauth.clientId)",
         ))
     }
 }
 
-/// The client of this login, for this redirect.
+/// Returns the client for this login and redirect URL.
 pub(super) async fn client(
     known: Known,
     oauth: &McpOauth,
@@ -117,7 +117,7 @@ pub(super) async fn client(
                 true => &[Method::Basic, Method::Post],
                 false => &[Method::None],
             };
-            // Many do not say that they take clients without a secret, and do.
+            // Many servers accept clients without a secret, but do not declare it.
             let method = match secret {
                 true => Method::first(order, issuer)?,
                 false => Method::None,
@@ -129,7 +129,7 @@ pub(super) async fn client(
     }
 }
 
-/// What a registration is answered with.
+/// Response to a registration as JSON.
 #[derive(Deserialize)]
 struct Registered {
     client_id: String,
@@ -137,7 +137,7 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// What a refusal says.
+/// Error response as JSON.
 #[derive(Deserialize)]
 struct Refusal {
     error: Option<String>,
@@ -153,9 +153,9 @@ async fn register(
     let place = issuer
         .register
         .clone()
-        .ok_or_else(|| ToolError::new(Code::Internal, "there is no place to register"))?;
+        .ok_or_else(|| ToolError::new(Code::Internal, "the authorization server has no registration endpoint"))?;
     let wanted = match &issuer.methods {
-        // Whoever says nothing gives out secrets, and takes clients without one as a rule.
+        // A server without declared methods issues secrets, but usually accepts clients without one.
         None => Method::None,
         Some(_) => Method::first(&[Method::None, Method::Basic, Method::Post], issuer)?,
     };
@@ -177,7 +177,7 @@ async fn register(
             all.into_iter().flatten().collect::<Vec<_>>().join(": ")
         });
         return Err(refused(format!(
-            "the authorization server registers no client for mimir (HTTP {}: {}); register one there, and name it in the \
+            "the authorization server refused to register a client for mimir (HTTP {}: {}): register one there, and name it in the \
              server's settings (oauth.clientId)",
             answer.status.as_u16(),
             words(&why.unwrap_or_default(), &[])
@@ -186,12 +186,12 @@ async fn register(
     let given = answer.read::<Registered>();
     let given = given.filter(|given| !given.client_id.is_empty());
     let given = given.ok_or_else(|| {
-        refused("the authorization server says that it has registered a client, and not which")
+        refused("the authorization server registered a client, but did not return its id")
     })?;
     let secret = given.client_secret.filter(|secret| !secret.is_empty());
     if let Some(why) = secret.as_deref().and_then(unfit) {
         return Err(refused(format!(
-            "the authorization server gives out a secret that cannot be used: {why}"
+            "the authorization server issued a client secret that is not usable: {why}"
         )));
     }
     let said = given.token_endpoint_auth_method.as_deref();
@@ -209,7 +209,7 @@ async fn register(
 }
 
 impl Client {
-    /// Its secret, if it has one.
+    /// Returns the client's secret, if it has one.
     pub(super) fn secret(
         &self,
         oauth: &McpOauth,
@@ -219,7 +219,7 @@ impl Client {
             return Ok(self.secret.clone());
         }
         let named = oauth.client_secret.as_deref();
-        // It was another client that logged in.
+        // The settings name another client than the one that logged in.
         let named = named.filter(|_| oauth.client_id.as_deref() == Some(self.id.as_str()));
         named.map(|secret| fill(secret, vault)).transpose()
     }

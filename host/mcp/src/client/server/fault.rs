@@ -1,6 +1,6 @@
-//! Why a server could not be started, or reached: kept for those who only look, and told to those who call its tools.
+//! Errors of the last start of a server: stored for listings, and returned to calls of its tools.
 //!
-//! Never here: the start itself.
+//! Out of scope: starting the server.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -17,13 +17,13 @@ impl Server {
         format!("{}-failed", self.kept_under())
     }
 
-    /// Why it failed not long ago, in this process or another.
+    /// Returns the error of a recent failure, in this process or another.
     pub(super) fn kept_fault(&self) -> Option<ToolError> {
         let kept = self.deps.store.read(&self.fault_key())?;
         Failed::read(&kept).map(Failed::error)
     }
 
-    /// Why its tools are not there; nothing of one whose tools are known, or that was never tried.
+    /// Returns the reason why its tools are missing; none if they are known, or if the server was never tried.
     pub(in crate::client) fn fault(&self) -> Option<ToolError> {
         if self.known().is_some() {
             return None;
@@ -34,18 +34,18 @@ impl Server {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let mut fault = own.or_else(|| self.kept_fault())?;
-        let way = format!("`mimir mcp test {}` tries it again", self.spec.name);
+        let way = format!("run `mimir mcp test {}` to try it again", self.spec.name);
         let before = fault.way_out.to_vec();
         fault = fault.with_way_out(before.into_iter().chain([way]));
         Some(fault)
     }
 
-    /// It has begun.
+    /// Clears the error after a successful start.
     pub(super) fn is_well(&self) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// It has not. What ended because mimir ends is no failure of its own.
+    /// Records the error of a failed start. A failure because mimir shuts down does not count.
     pub(super) async fn is_ill(&self, error: &ToolError) {
         if program::leaves().await {
             return;
@@ -53,14 +53,14 @@ impl Server {
         let failed = serde_json::to_string(&Failed::now(error)).unwrap_or_default();
         self.deps.store.write(&self.fault_key(), &failed);
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
-        // Whoever calls a tool of it is told why.
+        // A call of one of its known tools gets the error directly.
         if self.known().is_none() {
             self.changes.fetch_add(1, Ordering::AcqRel);
             self.news.notify_one();
         }
     }
 
-    /// The error for a server that was not ready in time: the last lines that it wrote, and the setting that gives it
+    /// Returns the error for a server that was not ready in time, with its last output, and a hint at the setting for
     /// more time.
     pub(super) fn late(&self) -> ToolError {
         let name = &self.spec.name;
@@ -85,19 +85,19 @@ impl Server {
                 runner::downloads(&launch.words).filter(|_| launch.package.is_none())
             {
                 ways.push(format!(
-                    "`{runner}` may still be downloading: `mimir mcp install {name}` downloads the package once, without this limit"
+                    "`{runner}` may still be downloading: run `mimir mcp install {name}` to download the package once, without this limit"
                 ));
             }
         }
         ways.push(format!(
-            "`startTimeoutMs: {}` in mcp.servers.{name} gives it more time",
+            "set `startTimeoutMs: {}` in mcp.servers.{name} to give it more time",
             millis.saturating_mul(4)
         ));
         let before = error.way_out.to_vec();
         error.with_way_out(before.into_iter().chain(ways))
     }
 
-    /// That it is not started at the moment, and why it failed.
+    /// Returns the error for a server that is not available, with the reason of its last failure.
     pub(super) fn unready(&self, mut message: String) -> ToolError {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ways = Vec::new();
@@ -107,7 +107,7 @@ impl Server {
             ways = fault.way_out.to_vec();
         }
         let name = &self.spec.name;
-        ways.push(format!("`mimir mcp test {name}` shows what is wrong"));
+        ways.push(format!("run `mimir mcp test {name}` to see what is wrong"));
         ToolError::new(Code::Unavailable, message).with_way_out(ways)
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a server what it has: its tools, and what it has beside them.
+//! Lists a server's tools, resources and prompts.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -10,7 +10,7 @@ use crate::client::described::{ALL_MOST, Can, Described, print};
 use crate::client::wanted::Kind;
 
 impl Server {
-    /// Asks all of it again, and keeps it.
+    /// Lists everything again, and stores the result.
     pub(super) async fn look_again(&self, link: &Link) -> Result<(), ToolError> {
         let abilities = link.abilities();
         let resources = abilities.resources.filter(|_| self.spec.resources);
@@ -23,7 +23,7 @@ impl Server {
             complete: abilities.completions.is_some(),
         };
         let mut room = ALL_MOST;
-        // Who says that it has something else, and no tools, is believed.
+        // A server that declares resources or prompts, but no tools, is not asked for tools.
         let (tools, more) = match abilities.tools.is_none() && (can.resources || can.prompts) {
             true => (Vec::new(), false),
             false => link.list(Kind::Tools, self.spec.start, &mut room).await?,
@@ -39,12 +39,13 @@ impl Server {
             if !there {
                 continue;
             }
-            // Its tools are there whatever it says of the rest; some have no templates, and say so by an error. A list
-            // that fails once is no other list: a person would have to trust the server again.
+            // A failure here does not affect the tools; some servers have no templates, and return an error for the
+            // list. The old list is retained on failure: a changed one would require a person to trust the server
+            // again.
             match link.list(kind, self.spec.start, &mut room).await {
                 Ok((items, _)) => *list = items,
                 Err(error) => {
-                    tracing::info!(server = self.spec.name, %error, "it does not list its {}", kind.key());
+                    tracing::info!(server = self.spec.name, %error, "the server does not list its {}", kind.key());
                     *list = before
                         .as_deref()
                         .map_or_else(Vec::new, |before| before.list(kind).to_vec());
@@ -67,7 +68,7 @@ impl Server {
         Ok(())
     }
 
-    /// What a server said, with what each of its tools is by that.
+    /// Indexes the tools of a description.
     pub(super) fn said(&self, described: Described) -> Said {
         let (theirs, _) = described.theirs(&self.spec);
         let prints = theirs.into_iter();

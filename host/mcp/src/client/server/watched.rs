@@ -1,4 +1,4 @@
-//! The resources of a server that clients watch: it hears of the first who does, and of the last.
+//! Resources of a server that clients watch: only the first watcher subscribes, and the last one unsubscribes.
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,7 +7,7 @@ use mimir_core::ToolError;
 use super::{Link, Server};
 
 impl Server {
-    /// One more watches a resource, or one less: the server hears of the first and of the last.
+    /// Adds or removes a watcher of a resource. The server is told of the first and of the last.
     pub(in crate::client) async fn watch(
         self: &Arc<Self>,
         uri: &str,
@@ -40,7 +40,7 @@ impl Server {
         told
     }
 
-    /// Tells a server that was started again what is watched.
+    /// Subscribes to all watched resources after a restart of the server.
     pub(super) async fn watch_again(&self, link: &Link) {
         let watched: Vec<String> = {
             let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ impl Server {
         };
         for uri in watched {
             if let Err(error) = link.watch(&uri, true, self.spec.start).await {
-                tracing::info!(server = self.spec.name, %error, "a resource is not watched any more");
+                tracing::info!(server = self.spec.name, %error, "stopped watching a resource");
             }
         }
     }

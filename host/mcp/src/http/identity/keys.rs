@@ -1,7 +1,7 @@
-//! The keys of an identity provider: asked for when they are needed, kept for a while, and not asked for more often
-//! because somebody sends tokens of unknown keys.
+//! The keys of an identity provider: fetched when needed, cached for a while, and fetched at a limited rate even if
+//! clients send tokens with unknown keys.
 //!
-//! Never here: what a key is used for.
+//! Out of scope: the use of the keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,20 +16,20 @@ use tokio::time::Instant;
 
 use crate::client::{Clients, provider};
 
-/// How long keys are good, and how long where no others can be had.
+/// Lifetime of cached keys, and the longer one that applies while the provider is unavailable.
 const FRESH: Duration = Duration::from_secs(10 * 60);
 const GOOD: Duration = Duration::from_secs(60 * 60);
 
-/// The shortest time between two questions.
+/// Minimum time between two requests to the provider.
 const PACE: Duration = Duration::from_secs(10);
 
-/// Keys of a provider. None has more.
+/// Maximum number of keys of a provider.
 const KEYS_MOST: usize = 64;
 
-/// How long a request waits for keys that are asked for. Who asks goes on.
+/// Time for which a request waits for the keys. The fetch itself continues.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Keeps the keys of a provider.
+/// Cache of a provider's keys.
 pub(super) struct Keys(Arc<Shelf>);
 
 struct Shelf {
@@ -42,18 +42,18 @@ struct Shelf {
 struct Known {
     keys: Arc<Vec<Jwk>>,
     since: Option<Instant>,
-    /// When the last question had its answer, or none.
+    /// Time at which the last request was answered or failed.
     asked: Option<Instant>,
-    /// The question that is under way: it is over when the other end is gone.
+    /// Request in progress: it has ended when the sender is gone.
     asking: Option<watch::Receiver<()>>,
 }
 
-/// Why there is no key.
+/// The reason for a missing key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
-    /// The provider has none of this name that signs in this way.
+    /// The provider has no such key with this algorithm.
     Unknown,
-    /// It could not be asked.
+    /// The provider could not be reached.
     Later,
 }
 
@@ -71,7 +71,7 @@ impl Keys {
         }))
     }
 
-    /// The key of this name that signs in this way; the only one that does where no name is given.
+    /// Returns the key with this id and algorithm; without an id, the only key with this algorithm.
     pub(super) async fn get(
         &self,
         kid: Option<&str>,
@@ -82,12 +82,12 @@ impl Keys {
             return key;
         }
         let asking = shelf.ask();
-        // Those with a key that is good do not wait, neither for others' keys nor for a provider that hangs.
+        // Tokens with a known key do not wait, neither for other fetches nor for a provider that hangs.
         if let Some(key) = shelf.known(GOOD, kid, algorithm) {
             return key;
         }
         if let Some(mut asking) = asking {
-            // It is over when it ends, and who waits too long does without.
+            // The channel closes when the fetch ends; a request that waits too long continues without it.
             let _ = tokio::time::timeout(WAIT, asking.changed()).await;
         }
         match shelf.known(GOOD, kid, algorithm) {
@@ -99,7 +99,7 @@ impl Keys {
 }
 
 impl Shelf {
-    /// A key that is there, and is not older than this.
+    /// Returns a cached key that is not older than the given age.
     fn known(
         &self,
         age: Duration,
@@ -117,7 +117,7 @@ impl Shelf {
         });
         let key = fit.next()?;
         if fit.next().is_some() {
-            // Which of them it is nobody has said.
+            // Several keys fit, and the token does not name one.
             return Some(Err(NoKey::Unknown));
         }
         Some(DecodingKey::from_jwk(key).map_err(|_| NoKey::Unknown))
@@ -128,8 +128,8 @@ impl Shelf {
         now.since.is_some_and(|since| since.elapsed() < age)
     }
 
-    /// The question that is under way, or begins now; none where it is too early for another. It goes on when whoever
-    /// has asked goes away: else somebody without a token could keep the keys from ever being there.
+    /// Returns the fetch in progress, or starts one; none if it is too early for another. The fetch continues after
+    /// its caller has gone: otherwise a client without a token could keep it from ever completing.
     fn ask(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(asking) = now.asking.as_ref().filter(|one| one.has_changed().is_ok()) {
@@ -158,7 +158,7 @@ impl Shelf {
                 now.since = now.asked;
             }
             Err(error) => {
-                tracing::warn!(issuer = self.issuer, %error, "the keys of the identity provider cannot be had");
+                tracing::warn!(issuer = self.issuer, %error, "the keys of the identity provider cannot be fetched");
             }
         }
     }
@@ -166,14 +166,14 @@ impl Shelf {
     async fn fetch(&self) -> Result<Vec<Jwk>, ToolError> {
         let document: Document = provider::keys(&self.issuer, &*self.clients).await?;
         let keys = document.keys.into_iter().take(KEYS_MOST);
-        // One of a kind that is not known here says nothing against the others.
+        // A key of an unknown kind does not invalidate the others.
         Ok(keys
             .filter_map(|key| serde_json::from_value(key).ok())
             .collect())
     }
 }
 
-/// Whether a key signs in this way, and is there for that.
+/// Returns true if a key supports this algorithm and is meant for signatures.
 fn signs(key: &Jwk, algorithm: Algorithm) -> bool {
     let common = &key.common;
     let signs = !matches!(&common.public_key_use, Some(other) if *other != PublicKeyUse::Signature);

@@ -1,6 +1,6 @@
-//! Signatures of tokens, by the cryptography that TLS is done with here. Nothing is signed.
+//! Verification of token signatures, with the cryptography library that TLS uses here. Signs nothing.
 //!
-//! Never here: whose signature it is, and what was signed.
+//! Out of scope: the signer and the content.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -17,9 +17,9 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Has signatures verified. A second time changes nothing.
+/// Installs the signature verifier. Idempotent.
 pub(super) fn install() {
-    // Whoever was first is this one: nothing else here reads tokens.
+    // An error means that it has been installed before: nothing else here reads tokens.
     let _ = PROVIDER.install_default();
 }
 

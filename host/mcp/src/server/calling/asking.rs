@@ -1,5 +1,5 @@
-//! Questions on their way to the person at the client, and the answers back: by a request of the server's own, or,
-//! since 2026-07-28, by the answer to the client's request.
+//! Approval questions to the person at the client, and their answers: by a request of the server, or, since
+//! 2026-07-28, by the response to the client's request.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use crate::server::session::is_modern;
 
 use super::{Running, wishing};
 
-/// What the client is asked under, and answers under, where an answer asks it.
+/// Key of the approval question and of its answer in a response.
 const APPROVAL: &str = "approval";
 
-/// How often a person is asked again whose answer is none.
+/// Number of attempts if a person's answer is not valid.
 const TRIES: usize = 3;
 
-/// Has the questions of a call answered, one at a time, until it has none. Gives the first one where this request
-/// can only end with it.
+/// Has the questions of a call answered one at a time. Returns the first one that this request cannot have answered,
+/// but only respond with.
 pub(super) async fn ask(
     questions: &mut Receiver<Question>,
     context: &RequestContext<RoleServer>,
@@ -48,7 +48,7 @@ pub(super) async fn ask(
     None
 }
 
-/// Asks by a request of our own.
+/// Asks by a request of the server.
 async fn elicit(mut question: Asked, whose: Whose, peer: &Peer<RoleServer>, metrics: &Metrics) {
     let mut note = None;
     for _ in 0..TRIES {
@@ -64,7 +64,7 @@ async fn elicit(mut question: Asked, whose: Whose, peer: &Peer<RoleServer>, metr
         let answer = tokio::select! {
             answer = &mut asked.rx => answer,
             () = question.answer.closed() => {
-                let _ = asked.cancel(Some("nobody waits for the answer any more".to_owned())).await;
+                let _ = asked.cancel(Some("the request was withdrawn".to_owned())).await;
                 return;
             }
         };
@@ -81,11 +81,11 @@ async fn elicit(mut question: Asked, whose: Whose, peer: &Peer<RoleServer>, metr
             Err(wrong) => note = Some(wrong),
         }
     }
-    nobody(question, format!("No answer was given in {TRIES} tries."));
+    nobody(question, format!("No valid answer was given in {TRIES} attempts."));
 }
 
 impl Session {
-    /// Takes up the call that waits for this answer. If it is none, it is asked again.
+    /// Resumes the call that waits for this answer. If the answer is not valid, the question is asked again.
     pub(super) fn answered(
         &self,
         state: &str,
@@ -94,7 +94,7 @@ impl Session {
     ) -> Result<Result<Running, Box<InputRequiredResult>>, ErrorData> {
         let Some(parked) = self.server.0.parking.take(state, key) else {
             return Err(ErrorData::invalid_params(
-                "no call waits under this requestState: it was answered, or is over, or it is of another call; call again without it",
+                "no call waits under this requestState: it was already answered, has expired, or belongs to another call. Call again without it",
                 None,
             ));
         };
@@ -109,7 +109,7 @@ impl Session {
             Question::Wishes(wanted) => {
                 match wishing::answered(wanted, &responses) {
                     Ok(()) => return Ok(Ok(Running { key, work, heard })),
-                    // What is missing is asked for again.
+                    // The missing answers are requested again.
                     Err(wanted) => (Question::Wishes(wanted), None),
                 }
             }
@@ -138,7 +138,8 @@ impl Session {
         Ok(self.park(parked, note))
     }
 
-    /// Asks by an answer: the call waits for the next request. If it cannot, it goes on without.
+    /// Asks by the response: the call waits for the next request. If it cannot wait, the question counts as
+    /// unanswered.
     pub(super) fn park(
         &self,
         parked: Parked,
@@ -180,7 +181,7 @@ impl Session {
     }
 }
 
-/// Who has stopped waiting for the answer needs none.
+/// An error means that the call has stopped waiting.
 fn give(question: Asked, answer: Answer) {
     let _ = question.answer.send(answer);
 }
@@ -190,6 +191,6 @@ fn nobody(question: Asked, way_out: String) {
 }
 
 fn too_long(question: Asked) {
-    let way_out = "The arguments are too long to be shown by an MCP client; `mimir call` shows them on a terminal.";
+    let way_out = "The arguments are too long for an MCP client to show: use `mimir call`, which shows them on a terminal.";
     nobody(question, way_out.to_owned());
 }

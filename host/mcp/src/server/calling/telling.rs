@@ -1,4 +1,4 @@
-//! What a call says while it runs, as notifications.
+//! Sends a running call's messages as notifications.
 
 use std::pin::pin;
 
@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Receiver;
 use crate::logs;
 use crate::progress::{Latest, Said};
 
-/// Passes on what a call says, until it can say nothing more: the newest progress comes last.
+/// Sends the messages of a call until it can send no more: the latest progress comes last.
 pub(super) async fn tell(
     said: &mut Receiver<Said>,
     latest: &Latest,
@@ -40,7 +40,7 @@ pub(super) async fn tell(
     }
 }
 
-/// Sends a progress notification, if the client wants any.
+/// Sends a progress notification, if the client requested them.
 async fn send(progress: Progress, context: &RequestContext<RoleServer>) {
     let Some(token) = context.meta.get_progress_token() else {
         return;
@@ -48,11 +48,11 @@ async fn send(progress: Progress, context: &RequestContext<RoleServer>) {
     let mut told = ProgressNotificationParam::new(token, number(progress.done));
     told.total = progress.total.map(number);
     told.message = progress.message;
-    // A client that cannot be reached gets no message; the call goes on until its request is cancelled.
+    // An unreachable client misses the message; the call continues until its request is cancelled.
     let _ = context.peer.notify_progress(told).await;
 }
 
-/// A count as the protocol has it. What is beyond a float's whole numbers is close enough for a person.
+/// Converts a count to the protocol's number type. Rounding beyond 2^53 does not matter to a person.
 fn number(count: u64) -> f64 {
     count as f64
 }

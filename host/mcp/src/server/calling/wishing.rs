@@ -1,7 +1,7 @@
-//! What a server behind a tool wants of the client, on its way there and back: by requests of ours, or, since
-//! 2026-07-28, by the answer to the client's request.
+//! Forwards requests of a server behind a tool to the client: by requests of this server, or, since 2026-07-28, by the
+//! response to the client's request.
 //!
-//! Never here: whether it may want it. The server's desk has judged that, and put it on record.
+//! Out of scope: permission for the request. The server's input request broker has checked and recorded it.
 #![expect(
     deprecated,
     reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
@@ -20,10 +20,10 @@ use serde_json::Value;
 
 use crate::progress::{Wanted, answers};
 
-/// Whoever waits for the answers.
+/// Receiver of the answers.
 type Waiting = tokio::sync::oneshot::Sender<Result<Vec<Value>, ToolError>>;
 
-/// Passes wishes on by requests of ours, one after the other: a person reads one form at a time.
+/// Forwards requests one after the other: a person reads one form at a time.
 pub(super) async fn pass(mut wanted: Wanted, peer: &Peer<RoleServer>) {
     let mut answers = Vec::new();
     for wish in &wanted.wishes {
@@ -31,7 +31,7 @@ pub(super) async fn pass(mut wanted: Wanted, peer: &Peer<RoleServer>) {
             Ok(Some(answer)) => answers.push(answer),
             Ok(None) => return,
             Err(error) => {
-                // Who has stopped waiting needs no answer.
+                // An error means that the receiver has stopped waiting.
                 let _ = wanted.answer.send(Err(error));
                 return;
             }
@@ -40,7 +40,7 @@ pub(super) async fn pass(mut wanted: Wanted, peer: &Peer<RoleServer>) {
     let _ = wanted.answer.send(Ok(answers));
 }
 
-/// One answer; none if nobody waits for it any more.
+/// Forwards one request; none if the answer is no longer awaited.
 async fn one(
     wish: &Wish,
     peer: &Peer<RoleServer>,
@@ -60,42 +60,42 @@ async fn one(
     let answer = tokio::select! {
         answer = &mut asked.rx => answer,
         () = waiting.closed() => {
-            let _ = asked.cancel(Some("nobody waits for the answer any more".to_owned())).await;
+            let _ = asked.cancel(Some("the request was withdrawn".to_owned())).await;
             return Ok(None);
         }
     };
-    let answer = answer.map_err(|_| failed("the client is gone".to_owned()))?;
+    let answer = answer.map_err(|_| failed("the client has disconnected".to_owned()))?;
     let answer = answer.map_err(|error| failed(format!("the client did not answer: {error}")))?;
     let value = match (wish.want, answer) {
         (Want::Form, ClientResult::ElicitResult(answer)) => serde_json::to_value(answer),
         (Want::Model, ClientResult::CreateMessageResult(answer)) => serde_json::to_value(answer),
         (Want::Roots, ClientResult::ListRootsResult(answer)) => serde_json::to_value(answer),
-        _ => return Err(failed("the client answered something else".to_owned())),
+        _ => return Err(failed("the client sent an answer of another kind".to_owned())),
     };
     value.map(Some).map_err(|error| failed(error.to_string()))
 }
 
-/// Wishes as an answer asks for them; none if one of them cannot be read.
+/// Converts the requests to the form of a response; none if one of them cannot be parsed.
 pub(super) fn requests(wanted: &Wanted) -> Option<InputRequests> {
     let each = wanted.wishes.iter();
     each.map(|wish| Some((wish.name.clone(), request(wish)?)))
         .collect()
 }
 
-/// Hands on what a client has answered; gives the wishes back if something is missing.
+/// Delivers the client's answers; returns the requests if an answer is missing.
 pub(super) fn answered(wanted: Wanted, responses: &InputResponses) -> Result<(), Wanted> {
     let answers = answers(&wanted.wishes, responses);
     let Some(answers) = answers else {
         return Err(wanted);
     };
-    // Who has stopped waiting needs no answer.
+    // An error means that the receiver has stopped waiting.
     let _ = wanted.answer.send(Ok(answers));
     Ok(())
 }
 
-/// Nobody can be asked.
+/// Answers the requests with an error, because the client cannot be asked.
 pub(super) fn refuse(wanted: Wanted) {
-    let message = "the client cannot be asked what the server wants: too much waits for an answer, or it cannot be read";
+    let message = "the server's request cannot be forwarded to the client: too many questions are pending, or the request is not valid";
     let _ = wanted
         .answer
         .send(Err(ToolError::new(Code::Unavailable, message)));
@@ -116,6 +116,6 @@ fn read<T: DeserializeOwned>(value: Value) -> Option<T> {
 
 fn unreadable(wish: &Wish) -> ToolError {
     let method = wish.want.method();
-    let message = format!("what the server wants by {method} cannot be read");
+    let message = format!("the server's {method} request cannot be parsed");
     ToolError::new(Code::ExecutionError, message)
 }

@@ -4,14 +4,15 @@ use core::net::IpAddr;
 
 use mimir_core::network::Host;
 
-/// The reason for which bytes are not a valid message.
+/// The reason why bytes are not a valid message.
 pub(super) type Malformed = &'static str;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
+const EARLY_DATA: u16 = 42;
 const HOST_NAME: u8 = 0;
 
-/// Most bytes of a ClientHello. Those with post-quantum keys and encrypted parts have about 2,000.
+/// Maximum size of a ClientHello in bytes. Those with post-quantum keys and encrypted parts have about 2,000.
 const LARGEST: usize = 64 << 10;
 
 /// Bytes of the header of a handshake message: its type and its length.
@@ -19,7 +20,7 @@ const HEADER: usize = 4;
 
 const CUT_SHORT: Malformed = "its ClientHello ends in the middle of a field";
 
-/// A ClientHello that comes in pieces, over any number of records.
+/// A ClientHello that arrives in chunks, over any number of records.
 #[derive(Default)]
 pub(super) struct Collected(Vec<u8>);
 
@@ -48,8 +49,36 @@ impl Collected {
     }
 }
 
-/// The host that a ClientHello asks for, without its header. `None` if it names none.
-pub(super) fn server_name(message: &[u8]) -> Result<Option<String>, Malformed> {
+/// The fields of a ClientHello that matter here.
+#[derive(Debug, Default)]
+pub(super) struct Hello {
+    /// The host that it asks for. `None` if it names none.
+    pub(super) server_name: Option<String>,
+    /// True if it offers early data (RFC 8446 section 4.2.10).
+    pub(super) early_data: bool,
+}
+
+impl Hello {
+    /// Reads a ClientHello without its header.
+    pub(super) fn read(message: &[u8]) -> Result<Self, Malformed> {
+        let mut hello = Self::default();
+        let Some(mut extensions) = extensions(message)? else {
+            return Ok(hello);
+        };
+        while !extensions.0.is_empty() {
+            let kind = extensions.number()?;
+            let content = extensions.list()?;
+            if kind == SERVER_NAME && hello.server_name.replace(host_name(content)?).is_some() {
+                return Err("its ClientHello names a host twice");
+            }
+            hello.early_data |= kind == EARLY_DATA;
+        }
+        Ok(hello)
+    }
+}
+
+/// Returns the extensions of a ClientHello. TLS 1.2 allows a message without them.
+fn extensions(message: &[u8]) -> Result<Option<Fields<'_>>, Malformed> {
     let mut fields = Fields(message);
     // The version and the random number.
     fields.take(2 + 32)?;
@@ -58,25 +87,16 @@ pub(super) fn server_name(message: &[u8]) -> Result<Option<String>, Malformed> {
     let compressions = fields.short_list()?;
     if session.len() > 32 || ciphers.is_empty() || ciphers.len() % 2 != 0 || compressions.is_empty()
     {
-        return Err("a field of its ClientHello has a length that it cannot have");
+        return Err("the length of a field of its ClientHello is not valid");
     }
     if fields.0.is_empty() {
-        // TLS 1.2 lets extensions be left out.
         return Ok(None);
     }
-    let mut extensions = Fields(fields.list()?);
+    let extensions = Fields(fields.list()?);
     if !fields.0.is_empty() {
         return Err("something follows the extensions of its ClientHello");
     }
-    let mut name = None;
-    while !extensions.0.is_empty() {
-        let kind = extensions.number()?;
-        let content = extensions.list()?;
-        if kind == SERVER_NAME && name.replace(host_name(content)?).is_some() {
-            return Err("its ClientHello names a host twice");
-        }
-    }
-    Ok(name)
+    Ok(Some(extensions))
 }
 
 /// The content of the extension `server_name`: a list of exactly one name (RFC 6066 section 3).
@@ -95,7 +115,7 @@ fn host_name(content: &[u8]) -> Result<String, Malformed> {
     }
 }
 
-/// Returns true if a connection that asks for `name` asks for `host`. Clients send no name for an address (RFC 6066
+/// Returns true if a connection with this server name asks for `host`. Clients send no name for an address (RFC 6066
 /// section 3).
 pub(super) fn asks_for(name: Option<&str>, host: &Host) -> bool {
     match (name, host) {
@@ -113,7 +133,7 @@ pub(super) fn asks_for(name: Option<&str>, host: &Host) -> bool {
     }
 }
 
-/// The rest of a message.
+/// The unread rest of a message.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -128,13 +148,13 @@ impl<'a> Fields<'a> {
         Ok(u16::from_be_bytes(bytes))
     }
 
-    /// Bytes behind a length of two bytes.
+    /// Reads the bytes after a two-byte length.
     fn list(&mut self) -> Result<&'a [u8], Malformed> {
         let count = self.number()?;
         self.take(count.into())
     }
 
-    /// Bytes behind a length of one byte.
+    /// Reads the bytes after a one-byte length.
     fn short_list(&mut self) -> Result<&'a [u8], Malformed> {
         let count = self.take(1)?.first().copied().unwrap_or_default();
         self.take(count.into())
@@ -171,13 +191,18 @@ pub(super) mod tests {
         hello_with(&names(&[host.as_bytes()]))
     }
 
+    /// The same that offers early data.
+    pub(in super::super) fn hello_early(host: &str) -> Vec<u8> {
+        hello_with(&[&*names(&[host.as_bytes()]), &[0, 42, 0, 0]].concat())
+    }
+
     fn name_in(message: &[u8]) -> Result<Option<String>, Malformed> {
         let whole = Collected::default().add(message)?;
-        server_name(&whole.ok_or("it is not complete")?)
+        Ok(Hello::read(&whole.ok_or("it is not complete")?)?.server_name)
     }
 
     #[test]
-    fn the_server_name_is_read_wherever_it_stands() {
+    fn server_name_is_read_at_any_position() {
         assert_eq!(
             name_in(&hello("a.test")).unwrap().as_deref(),
             Some("a.test")
@@ -193,7 +218,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_or_malformed_is_refused() {
+    fn server_name_ambiguous_or_malformed_is_refused() {
         let twice = [names(&[b"a.test"]), names(&[b"b.test"])].concat();
         for bad in [
             hello_with(&twice),
@@ -211,7 +236,7 @@ pub(super) mod tests {
         }
         let whole = hello("a.test");
         for end in 4..whole.len() {
-            // As long as it says, and its fields say more.
+            // Consistent in its length, but its fields announce more.
             let mut cut = whole[..end].to_vec();
             let length = u32::try_from(end - 4).unwrap().to_be_bytes();
             cut[1..4].copy_from_slice(&length[1..]);
@@ -221,7 +246,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_host_of_the_tunnel_is_the_only_one_that_may_be_asked_for() {
+    fn server_name_must_be_the_host_of_the_tunnel() {
         let host = |text: &str| Host::parse(text).unwrap();
         for (name, to, expected) in [
             (Some("a.test"), "a.test", true),

@@ -1,14 +1,15 @@
 //! Filter of the data in a tunnel: TLS records, and a ClientHello that asks for the host of the tunnel.
 //!
-//! Of an encrypted ClientHello the outer name counts: it has to be the host of the tunnel as well. Only the server with
-//! that name can open the inner one, and it is responsible for the hosts behind it.
+//!
+//! Of an encrypted ClientHello the outer name is checked: it must be the host of the tunnel as well. Only the server
+//! with that name can decrypt the inner one, and it is responsible for the hosts behind it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use mimir_core::network::Host;
 
-use super::hello::{Collected, Malformed, asks_for, server_name};
+use super::hello::{Collected, Hello, Malformed, asks_for};
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const HANDSHAKE: u8 = 22;
@@ -29,10 +30,10 @@ const RETRY: [u8; 32] = [
 /// Bytes of a ServerHello up to the end of its random number, with the header of the message.
 const SERVER_RANDOM: std::ops::Range<usize> = 6..38;
 
-/// The reason for which a tunnel is cut.
+/// The reason for closing a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// The tunnel carries something else than TLS.
+    /// The data in the tunnel is not TLS.
     Malformed(Malformed),
     /// Its TLS connection asks for another host, or for none.
     Name(Option<String>),
@@ -70,6 +71,7 @@ pub(super) fn directions(host: &Host) -> (FromClient, FromServer) {
         records: Records::default(),
         host: host.clone(),
         hello: Some(Collected::default()),
+        early_data: false,
         answer: answer.clone(),
     };
     let server = FromServer {
@@ -80,22 +82,25 @@ pub(super) fn directions(host: &Host) -> (FromClient, FromServer) {
     (client, server)
 }
 
-/// Checks what the client sends.
+/// Checks the data of the client.
 pub(super) struct FromClient {
     records: Records,
     host: Host,
-    /// The ClientHello that has to come next, as far as it has come.
+    /// The expected ClientHello, as far as received.
     hello: Option<Collected>,
+    /// True if the ClientHello offers early data, which the client sends before the server has responded.
+    early_data: bool,
     answer: Answer,
 }
 
 impl FromClient {
-    /// Checks the next bytes. What was not checked may not be sent.
+    /// Checks the next bytes. Unchecked bytes must not be forwarded.
     pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), Cut> {
         let Self {
             records,
             host,
             hello,
+            early_data,
             answer,
         } = self;
         records.check(bytes, |kind, payload| {
@@ -104,7 +109,7 @@ impl FromClient {
                 (_, true) => return Err("it does not begin with a ClientHello".into()),
                 (HANDSHAKE, false) => match answer.get() {
                     Answer::NONE => {
-                        return Err("the handshake goes on before the server has answered".into());
+                        return Err("the handshake continues before the server has responded".into());
                     }
                     Answer::RETRY => {
                         answer.set(Answer::AGREED);
@@ -112,15 +117,19 @@ impl FromClient {
                     }
                     _ => {}
                 },
+                (APPLICATION_DATA, false) if answer.get() == Answer::NONE && !*early_data => {
+                    return Err("it sends data before the server has responded".into());
+                }
                 (_, false) => {}
             }
             if let Some(collected) = hello
                 && let Some(message) = collected.add(payload)?
             {
-                let name = server_name(&message)?;
-                if !asks_for(name.as_deref(), host) {
-                    return Err(Cut::Name(name));
+                let read = Hello::read(&message)?;
+                if !asks_for(read.server_name.as_deref(), host) {
+                    return Err(Cut::Name(read.server_name));
                 }
+                *early_data = read.early_data;
                 *hello = None;
             }
             Ok(())
@@ -133,16 +142,16 @@ impl FromClient {
     }
 }
 
-/// Checks what the server sends.
+/// Checks the data of the server.
 pub(super) struct FromServer {
     records: Records,
-    /// Its first message, as far as it has come and is needed.
+    /// Its first message, as far as received and needed.
     begin: Vec<u8>,
     answer: Answer,
 }
 
 impl FromServer {
-    /// Checks the next bytes. What was not checked may not be handed on.
+    /// Checks the next bytes. Unchecked bytes must not be forwarded.
     pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), Cut> {
         let Self {
             records,
@@ -182,18 +191,18 @@ impl FromServer {
     }
 }
 
-/// Splits a stream of bytes into TLS records, however they come.
+/// Splits a stream of bytes into TLS records, whatever the packet boundaries.
 #[derive(Default)]
 struct Records {
     header: [u8; HEADER],
-    /// Bytes of the header that have come; 0 within a payload.
+    /// Bytes received of the header; 0 within a payload.
     filled: usize,
-    /// Bytes of the payload that are still to come.
+    /// Bytes missing of the payload.
     left: usize,
 }
 
 impl Records {
-    /// Checks the next bytes, and hands on each piece of a payload with the type of its record.
+    /// Checks the next bytes, and passes on each chunk of a payload with the type of its record.
     fn check(
         &mut self,
         mut bytes: &[u8],
@@ -217,7 +226,7 @@ impl Records {
         Ok(())
     }
 
-    /// Judges the header as far as it has come, so that no more than one of its bytes passes unchecked.
+    /// Checks the header as far as received, so that at most one of its bytes passes unchecked.
     fn judge_header(&mut self) -> Result<(), Cut> {
         let [kind, major, minor, high, low] = self.header;
         let known = match self.filled {
@@ -227,12 +236,12 @@ impl Records {
             _ => true,
         };
         if !known {
-            return Err("what is sent is not a TLS record".into());
+            return Err("the data is not a TLS record".into());
         }
         if self.filled == HEADER {
             let length = usize::from(u16::from_be_bytes([high, low]));
             if length > LONGEST || (length == 0 && kind != APPLICATION_DATA) {
-                return Err("a TLS record has a length that it cannot have".into());
+                return Err("the length of a TLS record is not valid".into());
             }
             (self.filled, self.left) = (0, length);
         }
@@ -242,7 +251,7 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hello::tests::{hello, hello_with};
+    use super::super::hello::tests::{hello, hello_early, hello_with};
     use super::*;
 
     fn record(kind: u8, payload: &[u8]) -> Vec<u8> {
@@ -259,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_is_read_over_packets_and_records() {
+    fn hello_is_read_across_packets_and_records() {
         let message = hello("a.test");
         for size in [1, 2, 3, 7, 50, message.len()] {
             let records: Vec<u8> = message
@@ -280,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_or_none_is_cut() {
+    fn hello_with_another_name_or_none_is_cut() {
         for (message, name) in [
             (hello("evil.test"), Some("evil.test".to_owned())),
             (hello_with(&[0, 43, 0, 0]), None),
@@ -292,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn only_records_pass_after_it() {
+    fn records_are_the_only_data_after_the_hello() {
         let fresh = || {
             let (mut client, server) = both();
             client.check(&record(HANDSHAKE, &hello("a.test"))).unwrap();
@@ -312,8 +321,8 @@ mod tests {
         }
         let (mut client, mut server) = fresh();
         client.check(&record(CHANGE_CIPHER_SPEC, &[1])).unwrap();
-        client.check(&record(APPLICATION_DATA, &[9; 100])).unwrap();
         server.check(&server_hello([5; 32])).unwrap();
+        client.check(&record(APPLICATION_DATA, &[9; 100])).unwrap();
         server
             .check(&record(APPLICATION_DATA, &vec![0; LONGEST]))
             .unwrap();
@@ -321,7 +330,17 @@ mod tests {
     }
 
     #[test]
-    fn a_second_hello_is_judged_like_the_first() {
+    fn data_before_the_server_has_responded_passes_only_as_early_data() {
+        for (message, passes) in [(hello("a.test"), false), (hello_early("a.test"), true)] {
+            let (mut client, _) = both();
+            client.check(&record(HANDSHAKE, &message)).unwrap();
+            let sent = client.check(&record(APPLICATION_DATA, &[9; 100]));
+            assert_eq!(sent.is_ok(), passes, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn hello_retry_is_checked_like_the_first() {
         let asked = || {
             let (mut client, server) = both();
             client.check(&record(HANDSHAKE, &hello("a.test"))).unwrap();
@@ -347,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_begins_with_its_handshake() {
+    fn server_data_begins_with_the_handshake() {
         for first in [APPLICATION_DATA, CHANGE_CIPHER_SPEC] {
             let (_, mut server) = both();
             assert!(server.check(&record(first, &[1])).is_err());

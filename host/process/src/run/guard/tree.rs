@@ -16,13 +16,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use mimir_core::paths::{Layer, PathRules, Rule, Shield, Verdict};
+use mimir_core::paths::{Layer, PathRules, Rule, Shield, Verdict, is_obeyed};
 
 use super::file::aside;
-use super::obeyed::{Stamp, is_obeyed};
+use super::obeyed::Stamp;
 use super::repository;
 use super::{Made, SUFFIX};
-use crate::sandbox::{Ground, INNER, NOT_OURS, OBEYED, inner, named_by_rules};
+use crate::sandbox::{Ground, INNER, NOT_OURS, OBEYED, denied_below, inner, named_by_rules};
 
 /// A secret to mimir, and a script to shells that enter its folder.
 const ENVRC: &str = ".envrc";
@@ -191,11 +191,32 @@ impl Tree {
                         kind: HiddenKind::of(kind),
                         layer: rule.layer(),
                     }),
-                    _ if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) => open.push(path),
-                    _ => {}
+                    _ if !kind.is_dir() => {}
+                    _ if NOT_OURS.contains(&name.as_str()) => {
+                        let denied = self.denied(&path);
+                        self.hidden.extend(denied);
+                    }
+                    _ => open.push(path),
                 }
             }
         }
+    }
+
+    /// Finds what a person denies in a folder in which no other rule counts.
+    fn denied(&self, at: &str) -> Vec<Hidden> {
+        if !self.rules.may_deny_below(at) {
+            return Vec::new();
+        }
+        // What cannot be read here stopped the command before it began, when its covers were looked for.
+        let denied = denied_below(&self.base, &self.rules.of_person(), at).unwrap_or_default();
+        denied
+            .into_iter()
+            .map(|(path, kind)| Hidden {
+                path,
+                kind: HiddenKind::of(kind),
+                layer: Layer::Denied,
+            })
+            .collect()
     }
 
     pub(super) fn hidden(&self) -> &[Hidden] {
@@ -339,8 +360,11 @@ impl Tree {
                 };
                 match rule {
                     Some(rule) => found.matches.push(Match::new(path, rule)),
-                    None if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) => open.push(path),
-                    None => {}
+                    None if !kind.is_dir() => {}
+                    None if NOT_OURS.contains(&name.as_str()) => {
+                        found.hidden.extend(self.denied(&path));
+                    }
+                    None => open.push(path),
                 }
             }
         }

@@ -7,7 +7,7 @@ mod hungry;
 mod kernel;
 mod lingering;
 mod mounts;
-mod network;
+pub mod network;
 mod output;
 mod protected;
 mod renamed;

@@ -17,16 +17,16 @@ use crate::kit::{Said, World, run_in, sandbox};
 const ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
 
 /// A server on the loopback of this machine.
-struct Site {
-    port: u16,
+pub struct Site {
+    pub port: u16,
     /// What it was sent, and `ended` for each connection that is no more.
     heard: Arc<Mutex<Vec<String>>>,
     /// Why requests to it were refused.
-    refused: Arc<Mutex<Vec<String>>>,
+    pub refused: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let heard = Arc::<Mutex<Vec<String>>>::default();
@@ -58,12 +58,12 @@ impl Site {
         }
     }
 
-    fn heard(&self) -> Vec<String> {
+    pub fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 
     /// What lets this site by the name `site.test`, and nothing else.
-    fn proxy(&self) -> Proxy {
+    pub fn proxy(&self) -> Proxy {
         let name = Target::parse("http://site.test/").unwrap().host().clone();
         let rules = Rules {
             allowed: vec![
@@ -114,11 +114,12 @@ async fn says(site: &Site, python: &str) -> Said {
 
 /// Sends one request to the proxy as it is written, and prints the first line and the last of the answer.
 const RAW: &str = "
-import os, socket, urllib.parse
+import base64, os, socket, urllib.parse
 proxy = urllib.parse.urlparse(os.environ['http_proxy'])
-def raw(head, then=''):
+login = '\\r\\nProxy-Authorization: Basic ' + base64.b64encode(f'{proxy.username}:{proxy.password}'.encode()).decode()
+def raw(head, then='', login=login):
     s = socket.create_connection((proxy.hostname, proxy.port), 5); s.settimeout(10)
-    s.sendall((head + '\\r\\n\\r\\n').encode())
+    s.sendall((head + login + '\\r\\n\\r\\n').encode())
     answer = s.recv(65536).decode()
     if then and ' 200 ' in answer:
         then = then if isinstance(then, bytes) else (then + '\\r\\n\\r\\n').encode()
@@ -139,7 +140,7 @@ def hello(name, extra=b''):
 def tunnel(to, data, size=100000):
     s = socket.create_connection((proxy.hostname, proxy.port), 5); s.settimeout(10)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    s.sendall(('CONNECT ' + to + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n').encode())
+    s.sendall(('CONNECT ' + to + ' HTTP/1.1\\r\\nHost: x' + login + '\\r\\n\\r\\n').encode())
     assert b' 200 ' in s.recv(65536)
     try:
         for at in range(0, len(data), size): s.sendall(data[at:at + size])

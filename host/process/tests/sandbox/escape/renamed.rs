@@ -12,6 +12,16 @@ async fn no_folder_is_renamed_out_of_a_rule() {
         ("a/keys", "a/keys/id", &["a"]),
         ("a/*/id", "a/keys/id", &["a", "a/keys"]),
         ("a/keys/id", "a/keys/id", &["a", "a/keys"]),
+        (
+            "target/keys/**",
+            "target/keys/id",
+            &["target", "target/keys"],
+        ),
+        (
+            "node_modules/keys/**",
+            "node_modules/keys/id",
+            &["node_modules", "node_modules/keys"],
+        ),
     ] {
         let world = World::new()
             .with(file, "SECRET")
@@ -88,5 +98,40 @@ async fn no_folder_is_renamed_out_of_a_rule() {
         let finished = run_in(&*sandbox(), &spec).await.unwrap();
         assert_eq!(finished.exit_code, 0, "{finished:?}");
         assert!(exists(&world.path().join("c/z")) && exists(&world.path().join("f/y")));
+    }
+}
+
+/// Folders of what was downloaded or built are not searched for secrets, but what the person denies in them is hidden.
+#[tokio::test]
+async fn denied_files_below_build_folders_are_hidden() {
+    for (deny, file) in [
+        ("target/keys/**", "target/keys/id"),
+        ("target/keys", "target/keys/id"),
+        ("a/target/*/id", "a/target/keys/id"),
+        ("**/vendor.key", "node_modules/p/vendor.key"),
+        ("vendor.key", "node_modules/p/node_modules/q/vendor.key"),
+        (".cache/x/**", ".cache/x/id"),
+    ] {
+        let world = World::new()
+            .with(file, "SECRETX")
+            .with("target/.env", "built")
+            .with("node_modules/p/.env", "built");
+        for text in [
+            "grep -r SECRETX .".to_owned(),
+            format!("cat {file}"),
+            format!("cp {file} kk; cat kk"),
+            format!("mv $(dirname {file}) kk; grep -r SECRETX ."),
+        ] {
+            let mut spec = world.script(&text);
+            spec.shield = PathRules::protected().deny([deny]).unwrap();
+            let finished = run_in(&*sandbox(), &spec).await.unwrap();
+            let output = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
+            assert!(!output.contains("SECRETX"), "{deny}: {text}: {output}");
+        }
+        // Names that only look secret stay readable there.
+        let mut spec = world.script("cat target/.env node_modules/p/.env");
+        spec.shield = PathRules::protected().deny([deny]).unwrap();
+        let finished = run_in(&*sandbox(), &spec).await.unwrap();
+        assert_eq!(finished.exit_code, 0, "{deny}: {finished:?}");
     }
 }

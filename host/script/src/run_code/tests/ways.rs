@@ -1,4 +1,4 @@
-//! Which of several ways takes code, with engines and sandboxes that only say what they are.
+//! Selection of the backend for code, with fake engines and sandboxes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::finished;
 use crate::run_code::run_code;
 
-/// An engine for Python alone.
+/// An engine that supports Python only.
 struct Python(i32);
 
 impl Engine for Python {
@@ -46,7 +46,7 @@ impl Engine for Python {
     }
 }
 
-/// Sandboxes that there are, and the places of the commands that ran.
+/// Available sandboxes, and the backends of the commands that ran.
 #[derive(Default)]
 struct Sandboxes {
     there: Vec<&'static str>,
@@ -150,7 +150,7 @@ fn structured(outcome: &Outcome) -> Value {
 }
 
 #[tokio::test]
-async fn the_first_that_can_takes_it_and_the_result_says_which() {
+async fn backend_auto_uses_the_first_available() {
     let engines = || vec![Arc::new(Python(0)) as Arc<dyn Engine>];
     let code = |language| json!({"language": language, "code": "print(1)"});
     let all = ["process", "container"];
@@ -184,7 +184,7 @@ async fn the_first_that_can_takes_it_and_the_result_says_which() {
 }
 
 #[tokio::test]
-async fn who_asks_for_one_way_gets_no_other() {
+async fn backend_explicit_has_no_fallback() {
     let (outcome, ran) = call(
         Vec::new(),
         &["process", "container"],
@@ -206,7 +206,7 @@ async fn who_asks_for_one_way_gets_no_other() {
 }
 
 #[tokio::test]
-async fn code_that_fails_hears_what_the_engine_lacks() {
+async fn backend_note_lists_engine_limits_on_failure() {
     let (outcome, _) = call(
         vec![Arc::new(Python(1))],
         &[],

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// A compiler that waits for a signal, and counts.
+/// A compiler that waits for a signal, and counts its jobs.
 #[derive(Default)]
 struct Gated {
     gates: Mutex<VecDeque<oneshot::Receiver<Result<(), CompileError>>>>,
@@ -121,7 +121,7 @@ async fn queue_compiles_once_as_long_as_one_call_waits() {
     open.send(Ok(())).unwrap();
     assert!(second.await.unwrap().is_ok() && third.await.unwrap().is_ok());
     assert_eq!(fixture.compiler.begun.load(SeqCst), 1);
-    // Code that was compiled is in the cache.
+    // Compiled code is in the cache.
     assert!(fixture.request(1).await.is_ok());
     assert_eq!(fixture.compiler.begun.load(SeqCst), 1);
 }
@@ -138,7 +138,7 @@ async fn queue_cancels_a_compilation_that_no_call_waits_for() {
     }
     assert_eq!(fixture.compiler.under_way.load(SeqCst), 0);
     assert!(fixture.host.compile_queue().under_way().jobs.is_empty());
-    // The next call begins anew, and its place is free.
+    // The next call begins again, and a compiler is free.
     assert!(fixture.request(1).await.is_ok());
     assert_eq!(fixture.compiler.begun.load(SeqCst), 2);
 }
@@ -154,7 +154,7 @@ async fn queue_compiles_one_custom_component_at_a_time() {
 }
 
 #[tokio::test]
-async fn queue_does_not_hold_up_built_in_components() {
+async fn queue_does_not_delay_built_in_components() {
     let fixture = Fixture::new();
     let _open = fixture.compiler.gate();
     let custom = tokio::spawn(fixture.request(1));
@@ -171,7 +171,7 @@ async fn queue_does_not_hold_up_built_in_components() {
 }
 
 #[tokio::test]
-async fn queue_remembers_for_a_while_what_broke_a_limit() {
+async fn queue_remembers_exceeded_limits_for_a_while() {
     let fixture = Fixture::new();
     for (number, error, code) in [
         (1, CompileError::Time(Duration::from_secs(1)), Code::Timeout),
@@ -185,7 +185,7 @@ async fn queue_remembers_for_a_while_what_broke_a_limit() {
             assert!(error.to_string().contains("tried again in"), "{error}");
         }
         assert_eq!(fixture.compiler.begun.load(SeqCst), begun + 1);
-        // Another limit is tried at once.
+        // A different limit is tried at once.
         let wider = CompileLimits {
             memory: 8 << 30,
             ..CompileLimits::default()
@@ -199,7 +199,7 @@ async fn queue_remembers_for_a_while_what_broke_a_limit() {
 async fn queue_counts_lookups_and_compilations() {
     let fixture = Fixture::new();
     assert!(fixture.request(1).await.is_ok());
-    // Too new to be mapped, it is read.
+    // The file is too new to be mapped, so it is read.
     assert!(fixture.request(1).await.is_ok());
     let counts = fixture.host.code_counts();
     let found = (counts.missed, counts.compiled, counts.read + counts.mapped);

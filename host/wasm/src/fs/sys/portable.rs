@@ -1,4 +1,4 @@
-//! Everywhere else: `cap-std`, given one name at a time.
+//! Other systems: `cap-std`, with one name at a time.
 
 use super::{Kind, Name, Opened, Stamp, Stat, Wanted};
 use cap_fs_ext::{
@@ -21,17 +21,17 @@ pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
-/// Opens a directory to list it and go on from it.
+/// Opens a directory for listing and traversal.
 pub(in crate::fs) fn open_dir(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
     at.open_dir_nofollow(name.as_ref())
 }
 
-/// Opens a directory to go on from it.
+/// Opens a directory for traversal.
 pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
     at.open_dir_nofollow(name.as_ref())
 }
 
-/// Opens what `name` is, unless it is a link.
+/// Opens the object `name`, unless it is a link.
 pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Opened> {
     if wanted.directory || name == "." {
         return Ok(Opened::Dir(if name == "." {
@@ -63,18 +63,18 @@ pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Op
     })
 }
 
-/// There is no such call here.
+/// This platform has no such call.
 pub(in crate::fs) fn direct(_: &Dir, _: &str, _: Wanted) -> Option<io::Result<Opened>> {
     None
 }
 
-/// There is no such call here.
+/// This platform has no such call.
 pub(in crate::fs) fn direct_pass(_: &Dir, _: &str) -> Option<io::Result<Dir>> {
     None
 }
 
-/// Whether an open failed because a link stood where none may, or a directory gave way to something else.
-/// The platform has several codes for it; looking again settles it.
+/// Returns true if an open failed because of a link where none is allowed, or because a directory was replaced. The
+/// platform has several codes for it; a retry settles it.
 pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
@@ -130,7 +130,7 @@ fn kind(file_type: FileType) -> Kind {
     }
 }
 
-/// What a link says, with `/` between components.
+/// Returns the text of a link, with `/` between components.
 pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<OsString> {
     let target = at.read_link_contents(name.as_ref())?.into_os_string();
     Ok(match target.into_string() {
@@ -140,13 +140,13 @@ pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<
     })
 }
 
-/// The same; one that is no Unicode is an error.
+/// Returns the text of a link; an error if it is not Unicode.
 pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
     let target = link_text(at, name)?.into_string();
     target.map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Who may use it is inherited from the directory here.
+/// Access rights are inherited from the directory on this platform.
 pub(in crate::fs) fn make_dir(at: &Dir, name: &str, _private: bool) -> io::Result<()> {
     at.create_dir(name)
 }
@@ -155,7 +155,7 @@ pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
     at.remove_dir(name)
 }
 
-/// Whether entries may be taken out of a directory is seen when it is tried.
+/// Permission to remove entries of a directory shows only when it is tried.
 pub(in crate::fs) fn may_change_entries(_: &Dir) -> bool {
     true
 }
@@ -164,19 +164,19 @@ pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
     at.remove_file_or_symlink(name)
 }
 
-/// Who may use a file is inherited from its directory here.
+/// Access rights are inherited from the directory on this platform.
 pub(in crate::fs) fn close_to_others(_: &File) {}
 
-/// There are no permission bits here.
+/// This platform has no permission bits.
 pub(in crate::fs) enum Bits {}
 
-/// There are no permission bits here.
+/// This platform has no permission bits.
 pub(in crate::fs) fn take_bits(_: &Dir, _: &str, _: &Dir, _: &str) -> Option<Bits> {
     None
 }
 
 impl Bits {
-    /// There are no permission bits here.
+    /// This platform has no permission bits.
     pub(in crate::fs) fn give_back(self) {
         match self {}
     }
@@ -247,7 +247,7 @@ impl Timed for Dir {
     }
 }
 
-/// Directories have nothing to flush here.
+/// Directories need no flushing on this platform.
 pub(in crate::fs) fn sync_dir(_: &Dir) -> io::Result<()> {
     Ok(())
 }
@@ -285,12 +285,12 @@ pub(in crate::fs) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Res
     std::os::unix::fs::FileExt::write_at(file, bytes, offset)
 }
 
-/// Writes at the end as it is known now.
+/// Writes at the end as known now.
 pub(in crate::fs) fn append(file: &File, bytes: &[u8]) -> io::Result<usize> {
     write_at(file, bytes, file.metadata()?.len())
 }
 
-/// No advice is taken here.
+/// This platform takes no advice.
 pub(in crate::fs) fn advise(_: &File, _: u64, _: u64, _: crate::fs::Advice) -> io::Result<()> {
     Ok(())
 }
@@ -303,7 +303,7 @@ pub(in crate::fs) fn list(dir: &Dir) -> io::Result<List> {
 }
 
 impl List {
-    /// The next entry.
+    /// Returns the next entry.
     pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Name, Kind)>> {
         Some(self.0.next()?.map(|entry| {
             let kind = entry.file_type().map_or(Kind::Other, kind);

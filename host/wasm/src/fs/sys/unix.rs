@@ -14,14 +14,13 @@ use std::time::Duration;
 /// A directory handle.
 pub(in crate::fs) type Dir = OwnedFd;
 
-/// Never blocks on a FIFO, never becomes a controlling terminal, is not inherited.
+/// Flags of every open: never blocks on a FIFO, never becomes a controlling terminal, is not inherited.
 const SAFELY: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// A handle that only passes through a directory needs no permission to list it. `openat2` takes no other
-/// flag beside these.
+/// A handle for traversal only needs no permission to list the directory. `openat2` accepts no other flag with these.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PASSING: OFlags = OFlags::PATH
     .union(OFlags::NOFOLLOW)
@@ -40,13 +39,13 @@ pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
     )?)
 }
 
-/// Opens a directory to list it and go on from it.
+/// Opens a directory for listing and traversal.
 pub(in crate::fs) fn open_dir(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
     let flags = SAFELY | OFlags::DIRECTORY | OFlags::RDONLY;
     Ok(rustix::fs::openat(at, name.as_ref(), flags, Mode::empty())?)
 }
 
-/// Opens a directory to go on from it.
+/// Opens a directory for traversal.
 pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
     Ok(rustix::fs::openat(
         at,
@@ -56,15 +55,15 @@ pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> 
     )?)
 }
 
-/// Opens what `name` is, unless it is a link.
+/// Opens the object `name`, unless it is a link.
 pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Opened> {
     known(rustix::fs::openat(at, name, flags(wanted), mode(wanted))?)
 }
 
-/// Opens `path` below `at` in one go, if no part of it is a link. `None` where the kernel can't promise that.
+/// Opens `path` below `at` in one call, if no part of it is a link. `None` if the kernel cannot guarantee that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(in crate::fs) fn direct(at: &Dir, path: &str, wanted: Wanted) -> Option<io::Result<Opened>> {
-    // The call minds a mode where nothing is created.
+    // The call refuses a mode if nothing is created.
     let mode = if wanted.create {
         mode(wanted)
     } else {
@@ -73,7 +72,7 @@ pub(in crate::fs) fn direct(at: &Dir, path: &str, wanted: Wanted) -> Option<io::
     Some(beneath(at, path, flags(wanted), mode)?.and_then(known))
 }
 
-/// Passes into the directory `path` below `at` in one go, if no part of it is a link.
+/// Opens the directory `path` below `at` for traversal in one call, if no part of it is a link.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(in crate::fs) fn direct_pass(at: &Dir, path: &str) -> Option<io::Result<Dir>> {
     beneath(at, path, PASSING, Mode::empty())
@@ -101,16 +100,16 @@ pub(in crate::fs) fn direct_pass(_: &Dir, _: &str) -> Option<io::Result<Dir>> {
     None
 }
 
-/// Whether an open failed because a link stood where none may, or a directory gave way to something else.
+/// Returns true if an open failed because of a link where none is allowed, or because a directory was replaced.
 pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
-    // FreeBSD says EMLINK.
+    // FreeBSD returns EMLINK.
     matches!(
         Errno::from_io_error(error),
         Some(Errno::LOOP | Errno::MLINK | Errno::NOTDIR)
     )
 }
 
-/// What a new file may be used for; the process's umask takes from it.
+/// Returns the mode of a new file; the process's umask restricts it further.
 fn mode(wanted: Wanted) -> Mode {
     Mode::from_bits_truncate(if wanted.private { 0o600 } else { 0o666 })
 }
@@ -187,13 +186,13 @@ fn kind(file_type: FileType) -> Kind {
     }
 }
 
-/// What a link says.
+/// Returns the text of a link.
 pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<OsString> {
     let target = rustix::fs::readlinkat(at, name.as_ref(), Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()))
 }
 
-/// What a link says; one that is no UTF-8 is an error.
+/// Returns the text of a link; an error if it is not UTF-8.
 pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
     let target = link_text(at, name)?.into_string();
     target.map_err(|_| Errno::ILSEQ.into())
@@ -208,7 +207,7 @@ pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
 }
 
-/// Whether this process may take entries out of a directory, as far as its permissions say.
+/// Returns true if this process may remove entries of a directory, according to its permissions.
 pub(in crate::fs) fn may_change_entries(dir: &Dir) -> bool {
     use rustix::fs::Access;
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
@@ -222,16 +221,16 @@ pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(at, name, AtFlags::empty())?)
 }
 
-/// What the group and everybody may do.
+/// The permissions of the group and of others.
 const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
-/// Who may use a file; never setuid and the like, which other content must not inherit.
+/// Returns the permission bits of a file, without setuid and the like, which other content must not inherit.
 fn bits(stat: &rustix::fs::Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode as RawMode) & Mode::RWXU.union(OTHERS)
 }
 
-/// Takes a file from everybody but its owner. One that is not ours stays as it is, as do all on a filesystem
-/// without permissions.
+/// Restricts a file to its owner. A file of another owner stays unchanged, as do all files on a file system without
+/// permissions.
 pub(in crate::fs) fn close_to_others(file: &File) {
     if let Ok(stat) = rustix::fs::fstat(file)
         && bits(&stat).intersects(OTHERS)
@@ -243,9 +242,9 @@ pub(in crate::fs) fn close_to_others(file: &File) {
 /// A file's permission bits before [`take_bits`].
 pub(in crate::fs) struct Bits(OwnedFd, Mode);
 
-/// Gives the regular file `name` the permission bits of the regular file `new` that it is about to replace: a
-/// guest can't set them itself. A file that is its owner's alone is not opened to others. `None` where nothing
-/// was changed, be it that the file is not ours.
+/// Gives the regular file `name` the permission bits of the regular file `new` that it is about to replace: a guest
+/// cannot set them itself. A file accessible to its owner only is not opened to others. `None` if nothing was changed,
+/// for example because the file has another owner.
 pub(in crate::fs) fn take_bits(at: &Dir, name: &str, to: &Dir, new: &str) -> Option<Bits> {
     let regular = |stat: &rustix::fs::Stat| {
         FileType::from_raw_mode(stat.st_mode as RawMode) == FileType::RegularFile
@@ -271,7 +270,7 @@ pub(in crate::fs) fn take_bits(at: &Dir, name: &str, to: &Dir, new: &str) -> Opt
 }
 
 impl Bits {
-    /// The file did not replace the other after all.
+    /// Restores the bits: the file did not replace the other after all.
     pub(in crate::fs) fn give_back(self) {
         let _ = rustix::fs::fchmod(&self.0, self.1);
     }
@@ -353,7 +352,7 @@ pub(in crate::fs) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Res
     })?)
 }
 
-/// Writes at the end, wherever that is by now.
+/// Writes at the current end.
 pub(in crate::fs) fn append(file: &File, bytes: &[u8]) -> io::Result<usize> {
     #[cfg(target_os = "linux")]
     {
@@ -394,16 +393,16 @@ pub(in crate::fs) fn advise(
     Ok(())
 }
 
-/// A directory being listed: the kernel hands out a buffer of entries at a time.
+/// A directory being listed: the kernel returns a buffer of entries at a time.
 pub(in crate::fs) struct List(rustix::fs::Dir);
 
 pub(in crate::fs) fn list(dir: &Dir) -> io::Result<List> {
-    // A handle of its own, because the place in a listing belongs to the handle.
+    // A separate handle, because the position of a listing belongs to the handle.
     Ok(List(rustix::fs::Dir::new(open_dir(dir, ".")?)?))
 }
 
 impl List {
-    /// The next entry but `.` and `..`.
+    /// Returns the next entry, except for `.` and `..`.
     pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Name, Kind)>> {
         loop {
             let entry = match self.0.read()? {

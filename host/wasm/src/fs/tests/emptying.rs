@@ -1,16 +1,16 @@
-//! Directories with something in them, and what is set aside instead of removed.
+//! Non-empty directories, and files that are moved to the backups instead of removed.
 
 use super::*;
 
 #[test]
-fn a_directory_with_something_shielded_in_it_is_refused_as_a_whole() {
+fn remove_dir_with_a_protected_entry_is_refused() {
     let mut world = World::new();
     fs::create_dir_all(world.host("x/y/repo/.git/hooks")).unwrap();
     fs::create_dir_all(world.host("x/w")).unwrap();
     fs::write(world.host("x/w/.git"), "gitdir: elsewhere").unwrap();
     for (path, why) in [
-        ("sub", "`sub` holds or would hold what the rule `*.env`"),
-        ("a", "`a` holds or would hold what the rule `a/secrets`"),
+        ("sub", "`sub` contains or would contain a path protected by the rule `*.env`"),
+        ("a", "`a` contains or would contain a path protected by the rule `a/secrets`"),
         (".git", "`.git/"),
         ("x/y", "`x/y/repo/.git/hooks` is read-only"),
         ("x/w", "`x/w/.git` is read-only"),
@@ -18,7 +18,7 @@ fn a_directory_with_something_shielded_in_it_is_refused_as_a_whole() {
         assert_eq!(world.rmdir(path).err(), Some(ErrorCode::NotPermitted));
         let told = world.last_refusal();
         assert!(told.starts_with(why), "{path}: {told}");
-        // The name of what is hidden is not told.
+        // The name of the hidden file is not revealed.
         assert!(
             !told.contains("key") && !told.contains("sub/.env"),
             "{told}"
@@ -27,7 +27,7 @@ fn a_directory_with_something_shielded_in_it_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_directory_with_nothing_shielded_in_it_is_only_not_empty() {
+fn remove_dir_without_protected_entries_is_not_empty() {
     let mut world = World::new();
     fs::create_dir(world.host("src/.git")).unwrap();
     fs::write(world.host("src/.git/HEAD"), "ref").unwrap();
@@ -35,7 +35,7 @@ fn a_directory_with_nothing_shielded_in_it_is_only_not_empty() {
     assert!(world.host("src/deep/er.rs").exists() && world.fs.refusals().is_empty());
 }
 
-/// The workspace, and a place in the state as the file tools have it.
+/// The workspace, and a folder in the state like that of the file tools.
 fn with_backups() -> World {
     World::with(64, |ws| {
         fs::create_dir(ws.join(".mimir/state/backups")).expect("a directory");
@@ -54,7 +54,7 @@ fn set_aside(world: &mut World, from: &str, to: &str) -> Done<()> {
 }
 
 #[test]
-fn what_is_set_aside_keeps_its_permissions() {
+fn backup_move_keeps_permissions() {
     let mut world = with_backups();
     fs::create_dir(world.host("empty")).unwrap();
     #[cfg(unix)]
@@ -79,7 +79,7 @@ fn what_is_set_aside_keeps_its_permissions() {
 }
 
 #[test]
-fn nothing_shielded_is_set_aside_and_nothing_replaced() {
+fn backup_move_takes_no_protected_file_and_replaces_none() {
     let mut world = with_backups();
     let cases = [
         (".env", "x", ErrorCode::NotPermitted),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn open_files_are_bounded_and_come_back() {
+fn open_files_are_limited_and_released() {
     let mut world = World::with(4, |ws| vec![mount(ws, "", Access::ReadWrite)]);
     let mut held = Vec::new();
     for _ in 0..4 {
@@ -17,15 +17,15 @@ fn open_files_are_bounded_and_come_back() {
     assert!(world.fs.limit_hit());
     assert!(
         world.stat("src/main.rs").is_ok(),
-        "what holds nothing open still works"
+        "operations without an open file still work"
     );
     world.close(held.pop().unwrap());
     assert_eq!(
         world.list("src").err(),
         Some(ErrorCode::InsufficientMemory),
-        "a listing takes one more"
+        "a listing takes one more handle"
     );
-    // A stream keeps its file open.
+    // A stream holds its file open.
     let fd = held.pop().unwrap();
     let stream = world
         .view()
@@ -47,7 +47,7 @@ fn open_files_are_bounded_and_come_back() {
 }
 
 #[test]
-fn a_failed_open_takes_nothing() {
+fn open_files_do_not_count_failed_opens() {
     let mut world = World::with(1, |ws| vec![mount(ws, "", Access::ReadWrite)]);
     for _ in 0..10 {
         assert_eq!(world.read("missing").err(), Some(ErrorCode::NoEntry));
@@ -57,7 +57,7 @@ fn a_failed_open_takes_nothing() {
 }
 
 #[test]
-fn refusals_are_kept_but_not_hoarded() {
+fn refusals_are_stored_up_to_a_limit() {
     let mut world = World::new();
     for n in 0..1000 {
         assert!(world.read(&format!("src/{n}.pem")).is_err());
@@ -71,7 +71,7 @@ fn refusals_are_kept_but_not_hoarded() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_not_opened_and_does_not_hang() {
+fn open_of_a_special_file_fails_without_hanging() {
     let mut world = World::new();
     let fifo = world.host("src/fifo");
     rustix::fs::mknodat(
@@ -103,7 +103,7 @@ fn what_is_no_file_is_not_opened_and_does_not_hang() {
 }
 
 #[test]
-fn a_directory_of_100_000_entries_is_listed_without_holding_up_others() {
+fn listing_100_000_entries_yields_to_others() {
     let mut world = World::new();
     fs::create_dir(world.host("many")).unwrap();
     for n in 0..100_000 {
@@ -122,7 +122,7 @@ fn a_directory_of_100_000_entries_is_listed_without_holding_up_others() {
     let names = world.list("many").unwrap();
     let took = started.elapsed();
     assert_eq!(names.len(), 90_000);
-    // Entered, and at every shift's end; the bound is loose because the machine may be busy.
+    // Yields at the beginning and after every time slice; the limit is loose because the machine may be busy.
     let ticks = u128::from(ticks.load(std::sync::atomic::Ordering::Relaxed));
     assert!(
         ticks >= took.as_millis() / 100,

@@ -42,7 +42,7 @@ fn links_inside_are_followed() {
         fs::read_to_string(world.host("src/made.rs")).unwrap(),
         "made"
     );
-    // Removing, renaming: the link itself.
+    // Removing and renaming affect the link itself.
     world.rename("one", "uno").unwrap();
     world.unlink("uno").unwrap();
     assert!(world.host("src/main.rs").exists());
@@ -50,7 +50,7 @@ fn links_inside_are_followed() {
 }
 
 #[test]
-fn links_that_lead_outside_are_refused() {
+fn links_to_the_outside_are_refused() {
     let mut world = linked(&[
         ("../outside", "out"),
         ("../outside/secret.txt", "file"),
@@ -103,7 +103,7 @@ fn links_that_lead_outside_are_refused() {
 }
 
 #[test]
-fn what_a_link_says_is_told_wherever_it_points_unless_the_link_is_shielded() {
+fn links_can_be_read_unless_protected() {
     let mut world = linked(&[
         ("/usr/bin/python3", "src/python"),
         ("../../out", "src/up"),
@@ -115,7 +115,7 @@ fn what_a_link_says_is_told_wherever_it_points_unless_the_link_is_shielded() {
         world.readlink("a/secrets/python").err(),
         Some(ErrorCode::NotPermitted)
     );
-    // To be told is all: it is neither followed nor made again, alone or elsewhere.
+    // It may be read, but neither followed nor created again, alone or elsewhere.
     assert_eq!(
         world.read("src/python").err(),
         Some(ErrorCode::NotPermitted)
@@ -137,7 +137,7 @@ fn what_a_link_says_is_told_wherever_it_points_unless_the_link_is_shielded() {
 }
 
 #[test]
-fn links_do_not_get_round_a_rule() {
+fn links_do_not_circumvent_a_rule() {
     let mut world = linked(&[
         (".env", "plain"),
         ("plain", "chain"),
@@ -203,7 +203,7 @@ fn links_do_not_get_round_a_rule() {
 }
 
 #[test]
-fn loops_end() {
+fn links_in_a_loop_are_an_error() {
     let mut world = linked(&[
         ("loop", "loop"),
         ("b", "c"),
@@ -217,7 +217,7 @@ fn loops_end() {
 }
 
 #[test]
-fn a_link_is_not_followed_unasked() {
+fn links_are_followed_only_on_request() {
     let mut world = linked(&[("src/main.rs", "one")]);
     let open = world.run(async |mut view, root| {
         view.open_at(
@@ -242,7 +242,7 @@ fn a_link_is_not_followed_unasked() {
 }
 
 #[test]
-fn only_harmless_links_are_made() {
+fn links_are_created_only_if_harmless() {
     let mut world = World::new();
     for says in [
         "../outside",
@@ -282,7 +282,7 @@ fn only_harmless_links_are_made() {
     world.symlink("../src/main.rs", "a/made").unwrap();
     assert_eq!(world.read("a/made").unwrap(), "fn main() {}");
     world.symlink("not-there-yet", "dangling").unwrap();
-    // A link may be made before the link that would bend it outside, and still nobody gets there.
+    // A link may be created before the link that would redirect it outside, and still no access is possible.
     symlink("../outside", world.host("bent")).unwrap();
     world.symlink("bent/secret.txt", "later").unwrap();
     assert_eq!(world.read("later").err(), Some(ErrorCode::NotPermitted));

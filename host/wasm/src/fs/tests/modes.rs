@@ -13,7 +13,7 @@ fn set(world: &World, path: &str, mode: u32) {
 }
 
 #[test]
-fn a_file_takes_the_mode_of_the_one_it_replaces() {
+fn mode_of_the_replaced_file_is_kept() {
     let mut world = World::new();
     for old in [0o755, 0o600, 0o640, 0o444] {
         set(&world, "a/open.txt", old);
@@ -26,14 +26,14 @@ fn a_file_takes_the_mode_of_the_one_it_replaces() {
 }
 
 #[test]
-fn neither_setuid_nor_a_wider_circle_is_taken_over() {
+fn mode_never_gains_setuid_or_wider_access() {
     let mut world = World::new();
     set(&world, "a/open.txt", 0o4755);
     world.write("new", "new").unwrap();
     set(&world, "new", 0o644);
     world.rename("new", "a/open.txt").unwrap();
     assert_eq!(mode(&world, "a/open.txt"), 0o755);
-    // A file that is its owner's alone stays so.
+    // A file accessible to its owner only stays so.
     world.write("own", "own").unwrap();
     set(&world, "own", 0o600);
     world.rename("own", "a/open.txt").unwrap();
@@ -41,12 +41,12 @@ fn neither_setuid_nor_a_wider_circle_is_taken_over() {
 }
 
 #[test]
-fn a_move_that_replaces_no_file_changes_no_mode() {
+fn mode_is_unchanged_if_no_file_is_replaced() {
     let mut world = World::new();
     set(&world, "src/main.rs", 0o751);
     world.rename("src/main.rs", "main.rs").unwrap();
     assert_eq!(mode(&world, "main.rs"), 0o751);
-    // Nor one that fails, or replaces a link, whose own bits mean nothing.
+    // Nor does a failed move, or one that replaces a link, whose own bits mean nothing.
     set(&world, "src/deep", 0o700);
     world.rename("main.rs", "src/deep").unwrap_err();
     assert_eq!(mode(&world, "main.rs"), 0o751);
@@ -56,7 +56,7 @@ fn a_move_that_replaces_no_file_changes_no_mode() {
 }
 
 #[test]
-fn what_is_made_in_the_state_is_for_its_owner_alone() {
+fn mode_of_files_in_the_state_is_private() {
     let mut world = World::with(64, |ws| {
         fs::create_dir(ws.join(".mimir/state/backups")).expect("a directory");
         vec![Mount {
@@ -71,7 +71,7 @@ fn what_is_made_in_the_state_is_for_its_owner_alone() {
     assert_eq!(mode(&world, &place("r")) & 0o77, 0);
     assert_eq!(mode(&world, &place("r/0")) & 0o177, 0);
     assert_eq!(mode(&world, &place("one")) & 0o177, 0);
-    // What is there from before is closed before it is written again, and stays closed when replaced.
+    // An existing file is restricted before it is written again, and stays restricted when replaced.
     for again in ["old", "old.json"] {
         fs::write(world.host(&place(again)), "old").unwrap();
         set(&world, &place(again), 0o644);
@@ -83,7 +83,7 @@ fn what_is_made_in_the_state_is_for_its_owner_alone() {
 }
 
 #[test]
-fn elsewhere_files_are_made_as_everybody_makes_them() {
+fn mode_of_other_new_files_is_the_default() {
     let mut world = World::new();
     world.mkdir("dir").unwrap();
     world.write("file", "x").unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn shielded_files_have_no_second_name() {
+fn protected_files_cannot_be_linked() {
     let mut world = World::new();
     for from in [
         ".env",
@@ -29,10 +29,10 @@ fn shielded_files_have_no_second_name() {
 }
 
 #[test]
-fn directories_above_a_shielded_place_stay_where_they_are() {
+fn moves_of_directories_above_a_protected_path_are_refused() {
     let mut world = World::new();
     for from in ["a", "A", ".git", "a/", "./a", "src/../a", ".mimir"] {
-        // The last but one is another name on this filesystem and may not exist.
+        // The last but one is another name on this file system and may not exist.
         let done = world.rename(from, "moved");
         assert!(
             matches!(done, Err(ErrorCode::NotPermitted | ErrorCode::NoEntry)),
@@ -40,7 +40,7 @@ fn directories_above_a_shielded_place_stay_where_they_are() {
         );
     }
     assert!(!world.host("moved").exists());
-    // Rules that hold at any depth move along.
+    // Rules for any depth move along.
     world.rename("sub", "other").unwrap();
     assert_eq!(
         world.read("other/.env").err(),
@@ -56,7 +56,7 @@ fn directories_above_a_shielded_place_stay_where_they_are() {
 }
 
 #[test]
-fn nothing_is_moved_into_a_shielded_place() {
+fn moves_into_a_protected_path_are_refused() {
     let mut world = World::new();
     world.mkdir("x").unwrap();
     world.mkdir("x/hooks").unwrap();
@@ -99,7 +99,7 @@ fn nothing_is_moved_into_a_shielded_place() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_not_moved_to_where_they_mislead() {
+fn moves_of_links_to_misleading_paths_are_refused() {
     let mut world = World::new();
     world.symlink("src", "l").unwrap();
     for to in [".config", "sub/.git", ".vscode", ".mimir"] {
@@ -114,7 +114,7 @@ fn links_are_not_moved_to_where_they_mislead() {
 
 #[cfg(unix)]
 #[test]
-fn a_moved_link_is_judged_where_it_arrives() {
+fn moved_link_is_checked_at_its_destination() {
     let mut world = World::new();
     world.mkdir("p").unwrap();
     world.symlink("../etc/x", "p/l").unwrap();
@@ -128,7 +128,7 @@ fn a_moved_link_is_judged_where_it_arrives() {
         assert!(fs::symlink_metadata(world.host(from)).is_ok(), "{from}");
         assert!(fs::symlink_metadata(world.host(to)).is_err(), "{to}");
     }
-    // As deep or deeper it still leads inside; what is shielded there stays so.
+    // As deep or deeper it still leads inside; a protected path there stays protected.
     world.rename("p/l", "src/l").unwrap();
     world.rename("src/l", "src/deep/l").unwrap();
     world.symlink("open.txt", "a/plain").unwrap();
@@ -142,7 +142,7 @@ fn a_moved_link_is_judged_where_it_arrives() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_does_not_climb_through_another() {
+fn link_that_climbs_through_another_is_refused() {
     let mut world = World::new();
     world.mkdir("p").unwrap();
     world.mkdir("p/q").unwrap();
@@ -161,7 +161,7 @@ fn a_link_does_not_climb_through_another() {
         assert!(world.last_refusal().contains("`..` after a name"));
         assert!(fs::symlink_metadata(world.host(path)).is_err(), "{path}");
     }
-    // One that somebody else made is not moved either.
+    // A link created by another program is not moved either.
     std::os::unix::fs::symlink("up/../outside_x", world.host("src/deep/theirs")).unwrap();
     assert_eq!(
         world.rename("src/deep/theirs", "src/deep/ours").err(),
@@ -170,7 +170,7 @@ fn a_link_does_not_climb_through_another() {
 }
 
 #[test]
-fn files_move_freely_beside_deep_rules() {
+fn moves_of_files_next_to_deep_rules_are_allowed() {
     let mut world = World::with(64, |ws| {
         let rules = PathRules::none().deny(["src/**/hidden.txt"]).unwrap();
         vec![Mount {
@@ -194,7 +194,7 @@ fn files_move_freely_beside_deep_rules() {
 
 #[cfg(unix)]
 #[test]
-fn links_in_a_moved_directory_do_not_come_to_lead_outside() {
+fn moved_directory_may_not_contain_links_to_the_outside() {
     use std::os::unix::fs::symlink;
     let mut world = World::new();
     fs::create_dir_all(world.host("p/q/tree/deep")).unwrap();
@@ -232,12 +232,12 @@ fn links_in_a_moved_directory_do_not_come_to_lead_outside() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_judged_by_where_their_mount_begins() {
+fn links_are_checked_against_the_root_of_their_mount() {
     use std::os::unix::fs::symlink;
     let mut world = World::with(64, |ws| vec![mount(ws, "src", Access::ReadWrite)]);
     fs::create_dir(world.host("src/deep/tree")).unwrap();
     symlink("../../x", world.host("src/deep/tree/l")).unwrap();
-    // In the workspace still, and outside of what was granted.
+    // Still in the workspace, but outside of the grant.
     assert_eq!(
         world.rename("deep/tree", "tree").err(),
         Some(ErrorCode::NotPermitted)
@@ -249,7 +249,7 @@ fn links_are_judged_by_where_their_mount_begins() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_named_moves_along_and_is_looked_through() {
+fn moved_directory_is_searched_in_names_that_are_not_unicode() {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
     let odd = |path: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(path));
@@ -269,7 +269,7 @@ fn what_cannot_be_named_moves_along_and_is_looked_through() {
 
 #[cfg(unix)]
 #[test]
-fn a_handle_on_a_moved_directory_makes_no_links_that_climb() {
+fn moved_directory_handle_creates_no_climbing_links() {
     let mut world = World::new();
     world.mkdir("p").unwrap();
     world.mkdir("p/q").unwrap();
@@ -290,7 +290,7 @@ fn a_handle_on_a_moved_directory_makes_no_links_that_climb() {
     );
     assert!(world.last_refusal().contains("moved since"));
     link(&mut world, "x", "plain").unwrap();
-    // Another directory in its place is not it either.
+    // Another directory at that path does not count either.
     world.mkdir("p/q").unwrap();
     assert_eq!(
         link(&mut world, "../../x", "after").err(),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn honest_work_is_done() {
+fn paths_of_honest_work_succeed() {
     let mut world = World::new();
     assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
     world.write("src/new.rs", "new").unwrap();
@@ -25,7 +25,7 @@ fn honest_work_is_done() {
 }
 
 #[test]
-fn spellings_of_a_path_reach_the_same_file() {
+fn paths_in_all_spellings_reach_the_same_file() {
     let mut world = World::new();
     let one = world.hash("src/deep/er.rs").unwrap();
     for path in [
@@ -57,7 +57,7 @@ fn spellings_of_a_path_reach_the_same_file() {
 }
 
 #[test]
-fn no_path_leaves_the_mount() {
+fn paths_never_leave_the_mount() {
     let mut world = World::new();
     let absolute = world
         .home
@@ -88,7 +88,7 @@ fn no_path_leaves_the_mount() {
 }
 
 #[test]
-fn a_descriptor_is_a_boundary_too() {
+fn paths_never_leave_a_descriptor() {
     let mut world = World::new();
     let src = world
         .open("src", OpenFlags::DIRECTORY, DescriptorFlags::READ)
@@ -115,7 +115,7 @@ fn a_descriptor_is_a_boundary_too() {
 }
 
 #[test]
-fn paths_that_mean_nothing_have_the_usual_codes() {
+fn paths_that_are_not_valid_have_the_usual_codes() {
     let mut world = World::new();
     for (path, code) in [
         ("", ErrorCode::NoEntry),
@@ -158,7 +158,7 @@ fn paths_that_mean_nothing_have_the_usual_codes() {
 }
 
 #[test]
-fn climbing_up_and_down_is_bounded() {
+fn paths_are_limited_in_components() {
     let mut world = World::new();
     let path = "src/../".repeat(580);
     let started = std::time::Instant::now();
@@ -168,7 +168,7 @@ fn climbing_up_and_down_is_bounded() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_name_that_is_no_unicode_is_shown_and_leads_nowhere() {
+fn listing_shows_names_that_are_not_unicode() {
     use std::os::unix::ffi::OsStrExt;
     let mut world = World::new();
     for name in [&b"caf\xe9"[..], b"a/secrets/\xff", b".env\xff"] {

@@ -4,10 +4,10 @@ use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Enough for a check and a use to be torn apart thousands of times if they could be.
+/// Enough iterations to separate a check from its use thousands of times if that were possible.
 const TRIES: usize = 4_000;
 
-/// Runs `attack` again and again while another thread exchanges two names.
+/// Runs `attack` repeatedly while another thread exchanges two names.
 fn while_swapping(world: &mut World, one: &str, other: &str, mut attack: impl FnMut(&mut World)) {
     let stop = Arc::new(AtomicBool::new(false));
     let (one, other) = (world.host(one), world.host(other));
@@ -40,7 +40,7 @@ fn never_the_secret(read: Done<String>) -> bool {
 }
 
 #[test]
-fn a_file_swapped_for_a_link_outside_gives_nothing_away() {
+fn race_of_file_and_link_reveals_nothing() {
     let mut world = World::new();
     std::os::unix::fs::symlink("../outside/secret.txt", world.host("evil")).unwrap();
     let mut reads = 0;
@@ -55,7 +55,7 @@ fn a_file_swapped_for_a_link_outside_gives_nothing_away() {
 }
 
 #[test]
-fn a_directory_swapped_for_a_link_gives_nothing_away() {
+fn race_of_directory_and_link_reveals_nothing() {
     let mut world = World::new();
     fs::write(world.host("src/key"), "harmless").unwrap();
     std::os::unix::fs::symlink("a/secrets", world.host("evil")).unwrap();
@@ -78,7 +78,7 @@ fn a_directory_swapped_for_a_link_gives_nothing_away() {
 }
 
 #[test]
-fn a_link_swapped_for_another_is_judged_by_where_it_leads() {
+fn race_of_two_links_is_checked_by_target() {
     let mut world = World::new();
     std::os::unix::fs::symlink("src/main.rs", world.host("good")).unwrap();
     std::os::unix::fs::symlink(".env", world.host("evil")).unwrap();

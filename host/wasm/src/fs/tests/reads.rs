@@ -13,7 +13,7 @@ fn opened(world: &mut World, path: &str, how: OpenFlags, flags: DescriptorFlags)
 }
 
 #[test]
-fn a_stream_reads_to_the_end_and_skips() {
+fn stream_reads_to_the_end_and_skips() {
     let mut world = World::new();
     let content: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
     fs::write(world.host("big"), &content).unwrap();
@@ -42,7 +42,7 @@ fn a_stream_reads_to_the_end_and_skips() {
 }
 
 #[test]
-fn streams_write_in_place_and_at_the_end() {
+fn stream_writes_in_place_and_at_the_end() {
     let mut world = World::new();
     let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
     let mut writer = stream::Writer::new(node.clone(), Some(2), Disk::default()).unwrap();
@@ -68,7 +68,7 @@ fn streams_write_in_place_and_at_the_end() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_failed_write_is_told_once_and_closes_the_stream() {
+fn stream_reports_a_failed_write_once_and_closes() {
     let mut world = World::new();
     let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
     let mut writer = stream::Writer::new(node, Some(u64::MAX), Disk::default()).unwrap();
@@ -85,7 +85,7 @@ fn a_failed_write_is_told_once_and_closes_the_stream() {
 }
 
 #[test]
-fn descriptors_tell_what_they_are() {
+fn descriptor_reports_its_kind() {
     let mut world = World::new();
     let file = world
         .open("src/main.rs", OpenFlags::empty(), DescriptorFlags::READ)

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_is_hidden_has_no_operation() {
+fn hidden_paths_support_no_operation() {
     let mut world = World::new();
     for path in [
         ".env",
@@ -39,7 +39,7 @@ fn what_is_hidden_has_no_operation() {
 }
 
 #[test]
-fn what_is_read_only_can_be_read_and_nothing_else() {
+fn read_only_paths_can_only_be_read() {
     let mut world = World::new();
     for path in [
         ".mimir/config.yml",
@@ -65,7 +65,7 @@ fn what_is_read_only_can_be_read_and_nothing_else() {
 }
 
 #[test]
-fn a_listing_leaves_out_what_is_hidden() {
+fn hidden_paths_are_not_listed() {
     let mut world = World::new();
     assert_eq!(
         world.list(".").unwrap(),
@@ -76,7 +76,7 @@ fn a_listing_leaves_out_what_is_hidden() {
 }
 
 #[test]
-fn git_itself_may_be_written_but_not_led_elsewhere() {
+fn git_folder_may_be_written_but_not_redirected() {
     let mut world = World::new();
     world.write(".git/HEAD", "ref: x").unwrap();
     world.mkdir("sub/.git").unwrap();
@@ -115,7 +115,7 @@ fn git_itself_may_be_written_but_not_led_elsewhere() {
 }
 
 #[test]
-fn a_revealed_file_is_visible_and_no_other() {
+fn revealed_file_is_visible_and_no_other() {
     let mut world = World::with(64, |ws| {
         let mut mount = mount(ws, "", Access::ReadWrite);
         mount.rules = mount
@@ -138,7 +138,7 @@ fn a_revealed_file_is_visible_and_no_other() {
 }
 
 #[test]
-fn a_read_only_mount_changes_nothing() {
+fn read_only_mount_cannot_be_changed() {
     let mut world = World::with(64, |ws| vec![mount(ws, "", Access::Read)]);
     for path in ["src/main.rs", "src/new.rs", "src/deep"] {
         let done: Vec<_> = everything(&mut world, path).into_iter().skip(5).collect();
@@ -173,7 +173,7 @@ fn a_read_only_mount_changes_nothing() {
 }
 
 #[test]
-fn a_mount_below_the_root_is_judged_by_its_place() {
+fn mount_below_the_root_is_checked_by_its_prefix() {
     let mut world = World::with(64, |ws| vec![mount(ws, "a", Access::ReadWrite)]);
     assert_eq!(world.list(".").unwrap(), ["open.txt"]);
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_mount_below_the_root_is_judged_by_its_place() {
 }
 
 #[test]
-fn a_mount_of_its_own_opens_what_the_root_keeps_shut() {
+fn mount_of_its_own_opens_a_path_closed_in_the_root() {
     let mut world = World::with(64, |ws| {
         let backups = Mount {
             rules: PathRules::none(),
@@ -222,7 +222,7 @@ fn a_mount_of_its_own_opens_what_the_root_keeps_shut() {
 
 #[cfg(unix)]
 #[test]
-fn a_mount_is_not_reached_through_a_link() {
+fn mount_is_not_reached_through_a_link() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join("ws/real")).unwrap();
     fs::create_dir_all(home.path().join("outside/inner")).unwrap();

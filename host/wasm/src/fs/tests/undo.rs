@@ -1,4 +1,4 @@
-//! The undo recorder: where it works, and what it writes when a call ends in the middle.
+//! The undo recorder: copying in the background, and the record of a call that ends early.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ fn undo_copies_on_another_thread() {
         }
     });
     world.write("large", "new").unwrap();
-    // Were it copied here, others would have one turn or two.
+    // If it were copied on this thread, others would have one turn or two.
     assert!(turns.load(Ordering::Relaxed) > 100);
     let World { runtime, .. } = &world;
     runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
@@ -63,7 +63,26 @@ fn undo_copies_on_another_thread() {
 }
 
 #[test]
-fn undo_record_is_written_when_no_time_is_left_and_when_the_call_is_dropped() {
+fn undo_names_files_that_agents_obey() {
+    let (mut world, _undo, scope) = World::recorded();
+    for name in ["CLAUDE.md", "mise.toml", "sub/AGENTS.md"] {
+        let path = world.host(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "same").unwrap();
+    }
+    fs::create_dir(world.host(".cargo")).unwrap();
+    world.write("CLAUDE.md", "other").unwrap();
+    world.write("mise.toml", "same").unwrap();
+    world.write("sub/AGENTS.md", "longer").unwrap();
+    world.write(".cargo/config.toml", "new").unwrap();
+    world.write("README.md", "new").unwrap();
+    let World { runtime, .. } = &world;
+    let obeyed = runtime.block_on(scope.finish(&deadline(Duration::from_secs(60)), None));
+    assert_eq!(obeyed, ["CLAUDE.md", "sub/AGENTS.md", ".cargo/config.toml"]);
+}
+
+#[test]
+fn undo_record_is_written_on_timeout_and_on_drop() {
     for finishes in [true, false] {
         let (mut world, _undo, scope) = World::recorded();
         fs::write(world.host("same"), "1234").unwrap();
@@ -73,10 +92,13 @@ fn undo_record_is_written_when_no_time_is_left_and_when_the_call_is_dropped() {
         runtime.block_on(async {
             match finishes {
                 true => scope.finish(&deadline(Duration::ZERO), None).await,
-                false => drop(scope),
+                false => {
+                    drop(scope);
+                    Vec::new()
+                },
             }
         });
-        // Waits for what runs in the background.
+        // Waits for background work.
         let World { home, runtime, .. } = world;
         drop(runtime);
         let path = home.path().join("ws/.mimir/state/backups/call.json");

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::{State, UndoTarget, modified};
 use crate::backend::make_backups;
 
-/// Bytes copied or compared at once. Between two of these parts a call that is over stops the work.
+/// Bytes copied or compared at once. Between two chunks, the work stops if the call is over.
 const PART: usize = 1 << 20;
 
 /// A copy to be made.
@@ -20,13 +20,13 @@ pub(super) struct Copy {
     pub(super) meta: fs::Metadata,
     pub(super) target: UndoTarget,
     pub(super) name: String,
-    /// Most bytes of it.
+    /// Its maximum size in bytes.
     pub(super) room: u64,
     pub(super) over: Arc<AtomicBool>,
 }
 
 impl Copy {
-    /// Copies the file, and gives what it was.
+    /// Copies the file, and returns its state.
     pub(super) fn make(mut self) -> io::Result<State> {
         let folder = self.target.folder.join(&self.target.id);
         if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -35,7 +35,7 @@ impl Copy {
         }
         let copy = folder.join(&self.name);
         let mut to = fs::File::create_new(&copy)?;
-        // Who may read the file may read its copy, and undo finds its permissions there.
+        // Readers of the file may also read its copy, and undo takes the permissions from there.
         to.set_permissions(self.meta.permissions())?;
         match hash(&mut self.file, &mut to, self.room, &self.over) {
             Ok((digest, size)) => Ok(State::File {
@@ -52,7 +52,7 @@ impl Copy {
     }
 }
 
-/// Copies a file of at most so many bytes, unless it is stopped. Gives the digest of its content, and how much it was.
+/// Copies a file of at most so many bytes, unless it is stopped. Returns the digest and the length of its content.
 pub(super) fn hash(
     file: &mut fs::File,
     to: &mut impl io::Write,
@@ -83,7 +83,7 @@ pub(super) fn hash(
 fn make_private(folder: &Path) -> io::Result<()> {
     #[cfg_attr(
         not(unix),
-        expect(unused_mut, reason = "only modes change it, which are not there")
+        expect(unused_mut, reason = "only changed by modes, which this platform does not have")
     )]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]

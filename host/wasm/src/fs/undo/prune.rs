@@ -1,22 +1,23 @@
-//! Old records go, so that they do not fill the disk: as the file tools prune theirs, in the same folder.
+//! Removal of old records so that they do not fill the disk; the file tools prune the same folder in the same way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// So many records are kept.
+/// Maximum number of records.
 const RECORDS_MAX: usize = 200;
 
-/// After pruning so many are left, so that not every call has to prune.
+/// Number of records left after pruning, so that not every call has to prune.
 const RECORDS_LEFT: usize = 180;
 
-/// So many bytes of copies are kept.
+/// Maximum size of the copies in bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Calls that keep less cannot reach [`BYTES_MAX`] before [`RECORDS_MAX`]: only others look at sizes.
+/// Calls that store less cannot reach [`BYTES_MAX`] before [`RECORDS_MAX`]: only larger ones check sizes.
 const BYTES_SMALL: u64 = BYTES_MAX / RECORDS_MAX as u64;
 
-/// Removes the oldest records. `added` is what the latest call kept, in bytes. What cannot be removed stays.
+/// Removes the oldest records. `added` is the size of the latest call's copies in bytes. A record that cannot be
+/// removed stays.
 pub(super) fn prune(folder: &Path, added: u64) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut records: Vec<(SystemTime, PathBuf)> = entries
@@ -33,7 +34,7 @@ pub(super) fn prune(folder: &Path, added: u64) {
     }
     records.sort_unstable();
     let mut bytes = 0;
-    // The latest is always kept.
+    // The latest record is never removed.
     for (rank, (_, record)) in records.iter().rev().enumerate() {
         let copies = record.with_extension("");
         if added >= BYTES_SMALL {

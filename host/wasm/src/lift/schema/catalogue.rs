@@ -1,4 +1,4 @@
-//! The types of one component, their names and their documentation.
+//! The types of one component, with their names and documentation.
 
 use std::collections::HashMap;
 
@@ -14,18 +14,18 @@ use super::sketch::Sketch;
 use crate::family::Surface;
 use crate::lift::docs::Docs;
 
-/// The most text that all schemas of a component may come to, in bytes, roughly counted.
+/// Maximum total size of a component's schemas in bytes, estimated.
 const COMPONENT_MOST: usize = 4 * 1024 * 1024;
 
 /// A defined type.
 pub(super) type Id = ComponentDefinedTypeId;
 
-/// The types of a component and what is known of them, for as long as its schemas are made.
+/// The types of a component and their names, used while its schemas are created.
 pub(in crate::lift) struct Catalogue<'a> {
     pub(super) surface: &'a Surface,
     pub(super) docs: &'a Docs,
     pub(super) named: HashMap<Id, Named<'a>>,
-    /// What each alias stands for in the end; hostile chains of aliases are walked once.
+    /// The final target of each alias, so that hostile chains of aliases are walked once.
     originals: HashMap<Id, Id>,
     pub(super) left: usize,
 }
@@ -37,7 +37,7 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Catalogue<'a> {
-    /// Notes the names that the component gives to its types.
+    /// Collects the names that the component gives to its types.
     pub fn new(surface: &'a Surface, docs: &'a Docs) -> Self {
         let mut this = Self {
             surface,
@@ -93,7 +93,7 @@ impl<'a> Catalogue<'a> {
         id
     }
 
-    /// Follows aliases to what `ty` is.
+    /// Follows aliases to the original of `ty`.
     pub(super) fn resolve(&mut self, ty: ComponentValType) -> Result<Shape<'a>, Unliftable> {
         match ty {
             ComponentValType::Primitive(primitive) => Ok(Shape::Primitive(primitive)),
@@ -107,7 +107,7 @@ impl<'a> Catalogue<'a> {
         }
     }
 
-    /// The schema of a function's arguments.
+    /// Returns the schema of a function's arguments.
     pub fn arguments<'p>(
         &mut self,
         params: impl Iterator<Item = (&'p str, ComponentValType)> + Clone,
@@ -120,11 +120,11 @@ impl<'a> Catalogue<'a> {
         Ok(sketch.finish(root))
     }
 
-    /// The schema of a function's result; nothing where success has no value.
+    /// Returns the schema of a function's result; `None` if success has no value.
     pub fn result(&mut self, ty: ComponentValType) -> Result<Option<Value>, Unliftable> {
         let success = match self.resolve(ty)? {
             Shape::Defined(_, ComponentDefinedType::Result { ok, err, .. }) => {
-                // A failure is told in words; its type must still be one that can be told.
+                // A failure becomes a message; its type still has to be representable.
                 if let Some(err) = *err {
                     let mut unused = Sketch::new(self);
                     unused.count(err)?;
@@ -147,7 +147,7 @@ impl<'a> Catalogue<'a> {
     }
 }
 
-/// A type with its aliases followed.
+/// A type with its aliases resolved.
 pub(super) enum Shape<'a> {
     Primitive(PrimitiveValType),
     Defined(Id, &'a ComponentDefinedType),

@@ -1,4 +1,4 @@
-//! One schema, from the outside in.
+//! Construction of one schema, from the outside in.
 
 use std::collections::HashMap;
 
@@ -10,26 +10,25 @@ use super::catalogue::{Catalogue, Id, Shape};
 use super::{Unliftable, object, primitive};
 use crate::lift::docs::TypeDocs;
 
-/// The most text that one schema may come to, in bytes, roughly counted. A model reads all of it
-/// before it calls anything.
+/// Maximum size of one schema in bytes, estimated. A model reads all of it before it calls anything.
 const SCHEMA_MOST: usize = 128 * 1024;
 
-/// What a node of a schema costs beside the names in it, in bytes.
+/// Cost of a schema node in addition to its names, in bytes.
 const NODE: usize = 48;
 
-/// One schema in the making.
+/// A schema under construction.
 pub(super) struct Sketch<'c, 'a> {
     pub catalogue: &'c mut Catalogue<'a>,
-    /// How often each record and variant is used.
+    /// Number of uses of each record and variant.
     uses: HashMap<Id, usize>,
-    /// Names of those that stand in `$defs`.
+    /// Names of those that are in `$defs`.
     shared: HashMap<Id, String>,
     defs: Map<String, Value>,
     left: usize,
 }
 
 impl<'c, 'a> Sketch<'c, 'a> {
-    /// Nothing yet.
+    /// Creates an empty schema.
     pub fn new(catalogue: &'c mut Catalogue<'a>) -> Self {
         Self {
             catalogue,
@@ -40,7 +39,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         }
     }
 
-    /// The schema with `root` and all that it refers to.
+    /// Returns the schema with `root` and everything that it refers to.
     pub fn finish(self, root: Map<String, Value>) -> Value {
         let mut root = root;
         if !self.defs.is_empty() {
@@ -49,8 +48,8 @@ impl<'c, 'a> Sketch<'c, 'a> {
         Value::Object(root)
     }
 
-    /// Types are trees only when they are written out; as stored they share, and a small file can stand for
-    /// a tree without end. Everything that is written is paid for here.
+    /// Charges written text to the size limit. Types are trees only when they are written out; as stored they share
+    /// parts, and a small file can describe an endless tree.
     fn spend(&mut self, text: usize) -> Result<(), Unliftable> {
         let cost = NODE.saturating_add(text);
         let left = self.left.checked_sub(cost).ok_or(Unliftable::TooLarge)?;
@@ -71,7 +70,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         ))
     }
 
-    /// Counts the uses of records and variants in `ty`, and refuses what JSON can't hold.
+    /// Counts the uses of records and variants in `ty`, and refuses types that JSON cannot represent.
     pub fn count(&mut self, ty: ComponentValType) -> Result<(), Unliftable> {
         let Shape::Defined(id, defined) = self.catalogue.resolve(ty)? else {
             return Ok(());
@@ -93,7 +92,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         Ok(())
     }
 
-    /// The schema of a value, by reference where it stands in `$defs`.
+    /// Returns the schema of a value, by reference if it is in `$defs`.
     pub fn value(&mut self, ty: ComponentValType) -> Result<Value, Unliftable> {
         let (id, defined) = match self.catalogue.resolve(ty)? {
             Shape::Primitive(plain) => {
@@ -114,7 +113,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
             None => {
                 let name = self.fresh_name(id);
                 self.shared.insert(id, name.clone());
-                // The place is taken first, so that names stay in the order of use.
+                // The key is inserted first, so that names stay in the order of use.
                 self.defs.insert(name.clone(), Value::Null);
                 let body = self.body(id)?;
                 self.defs.insert(name.clone(), Value::Object(body));
@@ -140,7 +139,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         candidate
     }
 
-    /// The schema of a defined type, written out.
+    /// Returns the schema of a defined type, written out.
     pub fn body(&mut self, id: Id) -> Result<Map<String, Value>, Unliftable> {
         self.spend(0)?;
         let types = self.catalogue.surface.types();
@@ -224,7 +223,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         Ok(schema)
     }
 
-    /// An object with a property per field; options may be left out.
+    /// Returns an object with a property per field; options may be omitted.
     pub fn object<'p>(
         &mut self,
         fields: impl Iterator<Item = (&'p str, ComponentValType)>,
@@ -251,7 +250,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
         })))
     }
 
-    /// One object per case, told apart by the tag.
+    /// Returns one object per case, distinguished by the tag.
     fn tagged<'p>(
         &mut self,
         cases: impl Iterator<Item = (&'p str, Option<ComponentValType>)>,
@@ -290,7 +289,7 @@ impl<'c, 'a> Sketch<'c, 'a> {
     }
 }
 
-/// The types inside a type, one level down.
+/// Returns the types inside a type, one level down.
 fn parts(defined: &ComponentDefinedType) -> Vec<ComponentValType> {
     match defined {
         ComponentDefinedType::Record(record) => record.fields.values().copied().collect(),
@@ -308,7 +307,8 @@ fn parts(defined: &ComponentDefinedType) -> Vec<ComponentValType> {
     }
 }
 
-/// What is said of a type; of an enum or flags also what is said of each name, for those have no place of their own.
+/// Returns the documentation of a type; for an enum or flags also that of each name, which has no schema node of its
+/// own.
 fn description(defined: &ComponentDefinedType, docs: Option<&TypeDocs>) -> Option<String> {
     let docs = docs?;
     let mut lines: Vec<String> = docs.own().into_iter().collect();

@@ -1,4 +1,4 @@
-//! The schemas and the conversion say the same.
+//! Agreement of the schemas and the conversion.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::super::testkit::pad;
 use super::super::value::{arguments, raise};
 use super::{TYPES, echo};
 
-/// Enough for every case of every type to come up many times.
+/// Enough rounds for every case of every type to occur many times.
 const ROUNDS: usize = 300;
 
-/// A small generator: tests must give the same result each time.
+/// A small deterministic generator: tests must give the same result each time.
 struct Dice(u64);
 
 impl Dice {
@@ -51,7 +51,7 @@ impl Dice {
             .collect()
     }
 
-    /// Any value of the type.
+    /// Returns a random value of the type.
     fn value(&mut self, ty: &Type) -> Val {
         match ty {
             Type::Bool => Val::Bool(self.roll(2) == 0),
@@ -133,7 +133,7 @@ impl Dice {
         }
     }
 
-    /// Breaks, or happens not to break, one place in a document.
+    /// Damages, or happens not to damage, one position in a document.
     fn damage(&mut self, json: &mut Value) {
         let inside = self.roll(3) > 0;
         match json {
@@ -190,7 +190,7 @@ impl Dice {
 }
 
 #[tokio::test]
-async fn values_come_back_equal_and_match_the_schemas() {
+async fn values_round_trip_and_match_the_schemas() {
     let echo = echo();
     let mut dice = Dice(7);
     for (name, _) in TYPES {
@@ -211,7 +211,7 @@ async fn values_come_back_equal_and_match_the_schemas() {
                 value,
                 "{name} {json}"
             );
-            // Every tenth value also travels through the component.
+            // Every tenth value also passes through the component.
             if round % 10 == 0 {
                 let super::super::LiftedOutput::Ok(Some(output)) =
                     echo.call(&name, &json).await.unwrap()
@@ -229,7 +229,7 @@ async fn values_come_back_equal_and_match_the_schemas() {
 }
 
 #[tokio::test]
-async fn what_a_schema_refuses_the_conversion_refuses_and_nothing_else() {
+async fn conversion_refuses_exactly_what_the_schema_refuses() {
     let echo = echo();
     let mut dice = Dice(11);
     let mut seen: BTreeMap<bool, usize> = BTreeMap::new();
@@ -246,7 +246,7 @@ async fn what_a_schema_refuses_the_conversion_refuses_and_nothing_else() {
             let borrowed = params.iter().map(|(name, ty)| (name.as_str(), ty.clone()));
             let borrowed: Vec<_> = borrowed.collect();
             let taken = arguments(&json, &borrowed);
-            // What is inside a text, a schema does not check.
+            // A schema does not check the content of a text.
             if taken
                 .as_ref()
                 .is_err_and(|error| error.message.contains("base64 text: "))

@@ -1,12 +1,12 @@
-//! Functions over bytes: called directly, they give what they give value by value.
+//! Functions over bytes: a direct call has the same result as a call by values.
 
 use serde_json::{Value, json};
 
 use super::super::testkit::{Compiled, build};
 use super::super::{LiftError, LiftedOutput};
 
-/// The functions of every shape that is called directly, and of some that are not: name, parameters, result, the
-/// core code that makes it, and whether the call is direct. A result in memory stands at 16, `result` with its tag.
+/// The functions of every shape that is called directly, and of some that are not: name, parameters, result, the core
+/// code, and true if the call is direct. A result in memory is at address 16, `result` with its tag.
 const FUNCTIONS: &[(&str, &str, &str, &str, bool)] = &[
     ("none-b", "", "list<u8>", MADE, true),
     ("none-r", "", "result<list<u8>, string>", FAILED, true),
@@ -123,7 +123,7 @@ const COUNTED_LONG: &str =
 const COUNTED_LONG_OK: &str = "(param i64) (result i32)
     (call $tagged (i32.const 0) (i32.const 0) (i32.wrap_i64 (local.get 0)))";
 
-/// Memory enough for several megabytes twice, and an allocator that never frees.
+/// Enough memory for several megabytes twice, and an allocator that never frees.
 const CORE: &str = r#"
     (memory (export "memory") 512)
     (global $next (mut i32) (i32.const 1024))
@@ -167,7 +167,7 @@ fn argument(ty: &str, length: usize) -> Value {
 }
 
 #[tokio::test]
-async fn the_direct_way_and_the_long_one_agree() {
+async fn direct_call_agrees_with_call_by_values() {
     let component = component();
     for (name, params, .., direct) in FUNCTIONS {
         let name = tool(name);
@@ -195,13 +195,13 @@ async fn the_direct_way_and_the_long_one_agree() {
 }
 
 #[tokio::test]
-async fn megabytes_come_back_without_a_value_for_each_byte() {
+async fn direct_call_returns_megabytes_as_bytes() {
     let component = component();
     let length = 6 << 20;
     let arguments = json!({ "a": argument("list<u8>", length) });
     let fuel = length + 4096;
     for (name, good) in [("b_b", true), ("b_r", true), ("b_o", false)] {
-        // What a call hands over is counted: a byte is a byte, or a value.
+        // Data handed over is counted: a byte is a byte, or a value.
         let called = component.call_with_fuel(name, &arguments, fuel).await;
         match called {
             Ok(LiftedOutput::Ok(Some(output))) => {
@@ -215,7 +215,7 @@ async fn megabytes_come_back_without_a_value_for_each_byte() {
 }
 
 #[tokio::test]
-async fn refusals_and_bounds_are_the_same() {
+async fn direct_call_has_the_same_refusals_and_limits() {
     let component = component();
     for arguments in [json!({}), json!({ "a": "?" }), json!({ "a": "", "c": 1 })] {
         let refused = component.call("b_b", &arguments).await;

@@ -1,4 +1,4 @@
-//! Calls through wasmtime: exactness at the edges, failures, refusals with their place.
+//! Calls through wasmtime: exactness at the limits, failures, refusals with their path.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn round(echo: &Compiled, ty: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn edges_are_exact() {
+async fn values_at_the_limits_are_exact() {
     let echo = echo();
     for (ty, value) in [
         ("u64", json!(u64::MAX)),
@@ -55,7 +55,7 @@ async fn edges_are_exact() {
 }
 
 #[tokio::test]
-async fn other_spellings_are_understood() {
+async fn values_in_other_spellings_are_accepted() {
     let echo = echo();
     for (ty, given, back) in [
         ("u32", json!(3.0), json!(3)),
@@ -88,7 +88,7 @@ async fn other_spellings_are_understood() {
 }
 
 #[tokio::test]
-async fn refusals_name_their_place() {
+async fn refusals_name_their_path() {
     let echo = echo();
     for (ty, value, path) in [
         ("u8", json!(256), "/value"),
@@ -158,7 +158,7 @@ async fn refusals_name_their_place() {
     ));
 }
 
-/// Functions whose result is what stands first among their parameters.
+/// Functions whose result is the first of their parameters.
 fn results() -> Compiled {
     let wit = format!(
         "package t:t;
@@ -186,7 +186,7 @@ fn results() -> Compiled {
 }
 
 #[tokio::test]
-async fn the_outermost_result_is_success_or_failure() {
+async fn results_become_success_or_failure() {
     let results = results();
     let call = async |name: &str, outcome: Value| {
         let arguments = json!({ "outcome": outcome, "pad": pad() });
@@ -241,7 +241,7 @@ async fn the_outermost_result_is_success_or_failure() {
 }
 
 #[tokio::test]
-async fn a_trap_is_passed_on() {
+async fn traps_are_passed_on() {
     let Err(LiftError::Trap(error)) = results().call("traps", &json!({})).await else {
         panic!("no trap");
     };

@@ -1,4 +1,4 @@
-//! What a component's exports come to: names, schemas, documentation, and what is left out.
+//! Tools of a component's exports: names, schemas, documentation, and skipped exports.
 
 use mimir_core::schema::Schema;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn schemas_are_exact() {
 }
 
 #[test]
-fn every_schema_is_one() {
+fn schemas_are_valid() {
     let echo = echo();
     for tool in &echo.tools.tools {
         for schema in std::iter::once(input(tool)).chain(output(tool)) {
@@ -142,7 +142,7 @@ fn with_section(mut component: Vec<u8>, name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn documentation_becomes_descriptions() {
+fn docs_become_descriptions() {
     let component = build(
         "package t:t@1.0.0;
         interface api {
@@ -222,7 +222,7 @@ fn names_are_unique_and_paths_stay() {
 }
 
 #[test]
-fn what_json_cannot_hold_is_left_out_with_the_reason() {
+fn types_without_json_form_are_skipped_with_a_reason() {
     let component = wat::parse_str(
         r#"(component
             (type $thing (resource (rep i32)))
@@ -254,7 +254,7 @@ fn what_json_cannot_hold_is_left_out_with_the_reason() {
         .map(|it| format!("{}: {}", it.export, it.reason))
         .collect();
     let expected = [
-        "inner: is no function",
+        "inner: is not a function",
         "use: uses a resource",
         "[constructor]thing: uses a resource",
         "flow: uses a stream",
@@ -266,7 +266,7 @@ fn what_json_cannot_hold_is_left_out_with_the_reason() {
 }
 
 #[test]
-fn shared_types_stay_small_and_endless_ones_are_left_out() {
+fn types_shared_stay_small_and_endless_ones_are_skipped() {
     // Records are described once each, however often they are used.
     let records: String = (1..=40)
         .map(|level| format!("record r{level} {{ a: r{0}, b: r{0} }}\n", level - 1))
@@ -284,7 +284,7 @@ fn shared_types_stay_small_and_endless_ones_are_left_out() {
     assert_eq!(schema["$defs"].as_object().unwrap().len(), 12);
     assert!(tools.tools[0].input_schema.as_str().len() < 8_000);
 
-    // Tuples have no names to be described under; this one stands for four thousand numbers.
+    // Tuples have no names for `$defs`; this one represents four thousand numbers.
     let mut tuples = String::from("(type $t0 u64)");
     for level in 1..=12 {
         tuples.push_str(&format!("(type $t{level} (tuple $t{0} $t{0}))", level - 1));
@@ -311,7 +311,7 @@ fn shared_types_stay_small_and_endless_ones_are_left_out() {
 }
 
 #[test]
-fn a_flood_of_exports_is_bounded() {
+fn exports_are_limited() {
     let exports: String = (0..1_000)
         .map(|n| format!("(export \"f{n}\" (func $f))"))
         .collect();
@@ -327,7 +327,7 @@ fn a_flood_of_exports_is_bounded() {
 }
 
 #[test]
-fn what_is_listed_can_be_read_again() {
+fn schemas_of_listed_tools_can_be_parsed_again() {
     let nested = |open: &str, depth| {
         let ty = format!("{}u32{}", open.repeat(depth), ">".repeat(depth));
         let wit = format!(

@@ -1,4 +1,4 @@
-//! JSON into values.
+//! Conversion of JSON into values.
 
 use mimir_core::{names, text};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ type Lowered = Result<Val, ValueError>;
 /// An argument of a call.
 #[derive(Debug)]
 pub(in crate::lift) enum Argument {
-    /// Of the type `list<u8>`, as bytes and not as values.
+    /// Of the type `list<u8>`, as bytes instead of values.
     Bytes(Vec<u8>),
     /// Of another type.
     Value(Val),
@@ -27,7 +27,7 @@ impl From<Argument> for Val {
     }
 }
 
-/// The arguments of a call: one object with a property for each parameter, in the function's order.
+/// Converts the arguments of a call: one object with a property for each parameter, in the function's order.
 pub(in crate::lift) fn arguments(
     json: &Value,
     params: &[(&str, Type)],
@@ -45,7 +45,7 @@ fn values(bytes: Vec<u8>) -> Val {
     Val::List(bytes.into_iter().map(Val::U8).collect())
 }
 
-/// One value.
+/// Converts one value.
 pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
     Ok(match ty {
         Type::Bool => Val::Bool(
@@ -131,7 +131,7 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
     })
 }
 
-/// The members of an object, in the order of the type. A missing option is none.
+/// Returns the members of an object, in the order of the type. A missing option is `none`.
 fn fields<'a, T>(
     json: &Value,
     types: &[(&'a str, Type)],
@@ -156,7 +156,7 @@ fn fields<'a, T>(
         .collect()
 }
 
-/// Refuses the first key that is not known.
+/// Refuses the first unknown key.
 fn only<'a>(
     object: &Map<String, Value>,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -172,7 +172,7 @@ fn only<'a>(
     let near = names::did_you_mean(unknown, known);
     let shown = text::prefix(unknown, SHOWN);
     Err(path.within(shown, |path| {
-        path.error(format!("there is no such field.{near}"))
+        path.error(format!("is an unknown field.{near}"))
     }))
 }
 
@@ -193,7 +193,7 @@ fn option_of(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
     Ok(Val::Option(Some(Box::new(some))))
 }
 
-/// A case and its payload.
+/// Returns a case and its payload.
 fn tagged<'a>(
     json: &Value,
     cases: &[(&'a str, Option<Type>)],
@@ -202,7 +202,7 @@ fn tagged<'a>(
     let object = json.as_object().ok_or_else(|| {
         wrong(
             json,
-            "an object with `tag` and, where the case has one, `value`",
+            "an object with `tag` and, if the case has one, `value`",
             path,
         )
     })?;
@@ -235,7 +235,7 @@ fn tagged<'a>(
     Ok((tag, Some(Box::new(payload))))
 }
 
-/// The names that are set, in the order of the type.
+/// Returns the names that are set, in the order of the type.
 fn set_of(json: &Value, names: &[&str], path: &mut Path) -> Result<Vec<String>, ValueError> {
     let mut set = vec![false; names.len()];
     for (at, item) in array(json, path)?.iter().enumerate() {
@@ -243,7 +243,7 @@ fn set_of(json: &Value, names: &[&str], path: &mut Path) -> Result<Vec<String>, 
             let given = one_of(string(item, path)?, names.iter().copied(), path)?;
             for (name, set) in names.iter().zip(&mut set) {
                 if *name == given && std::mem::replace(set, true) {
-                    return Err(path.error(format!("`{name}` is there twice")));
+                    return Err(path.error(format!("has `{name}` twice")));
                 }
             }
             Ok(())
@@ -266,19 +266,19 @@ fn one_of<'a>(
         let near = names::did_you_mean(given, names.clone());
         let shown = text::visible(text::prefix(given, SHOWN));
         path.error(format!(
-            "`{shown}` is no choice here{}{near}",
+            "`{shown}` is not a valid choice{}{near}",
             choices(names)
         ))
     })
 }
 
-/// `: one of …`, as far as it helps.
+/// Returns `: one of …`, if the list is short enough to help.
 fn choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const MOST: usize = 20;
     let mut names: Vec<&str> = names.take(MOST + 1).collect();
     let more = if names.len() > MOST { ", …" } else { "" };
     names.truncate(MOST);
-    format!("; it is one of {}{more}.", names.join(", "))
+    format!("; expected one of {}{more}.", names.join(", "))
 }
 
 fn array<'j>(json: &'j Value, path: &Path) -> Result<&'j Vec<Value>, ValueError> {

@@ -1,4 +1,4 @@
-//! Values into JSON.
+//! Conversion of values into JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,11 +7,11 @@ use wasmtime::component::{Type, Val};
 
 use super::{INFINITY, NAN, NEGATIVE_INFINITY, SOME, TAG, VALUE};
 
-/// A value whose type has no form in JSON, or that is not of its type.
+/// A value whose type has no form in JSON, or that does not match its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::lift) struct Formless;
 
-/// One value of the type `ty`.
+/// Converts one value of the type `ty`.
 pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Formless> {
     Ok(match (value, ty) {
         (Val::Bool(value), Type::Bool) => json!(value),
@@ -101,8 +101,8 @@ fn float(value: f64) -> Value {
     }
 }
 
-/// The double with the shortest text that is this float: 0.1 and not 0.10000000149011612. The
-/// largest float stays itself; its short text is a little larger, and out of range.
+/// Returns the double with the shortest text for this float: 0.1 instead of 0.10000000149011612. The largest float is
+/// returned unchanged; its short text is a little larger, and out of range.
 fn widen(value: f32) -> f64 {
     let most = f64::from(f32::MAX);
     match value.to_string().parse::<f64>() {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_stay_short_and_exact() {
+    fn raise_keeps_floats_short_and_exact() {
         assert_eq!(float(widen(0.1)), json!(0.1));
         assert_eq!(widen(f32::MAX), f64::from(f32::MAX));
         let mut bits = 1_u32;

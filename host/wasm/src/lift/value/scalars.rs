@@ -1,4 +1,4 @@
-//! The values that have no parts.
+//! Scalar values.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -8,19 +8,19 @@ use serde_json::Value;
 
 use super::{INFINITY, NAN, NEGATIVE_INFINITY, Path, ValueError};
 
-/// Takes base64 with and without padding: models forget it.
+/// Accepts base64 with and without padding: models forget it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Above this, a float no longer tells apart all integers.
+/// Above this, a float cannot represent all integers.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The longest part of an argument that a message repeats, in characters.
+/// Maximum length of an argument's text in a message, in characters.
 pub(super) const SHOWN: usize = 60;
 
-/// An integer, exactly. `3.0` and `3e2` count as integers as far as floats are exact.
+/// Parses an integer exactly. `3.0` and `3e2` count as integers as far as floats are exact.
 pub(super) fn integer<T: TryFrom<i128> + Bounds>(
     json: &Value,
     path: &Path,
@@ -61,7 +61,7 @@ macro_rules! bounds {
 
 bounds!(i8 u8 i16 u16 i32 u32 i64 u64);
 
-/// A double, or its name where JSON has no number.
+/// Parses a double, or its name if JSON has no number for it.
 pub(super) fn float64(json: &Value, path: &Path) -> Result<f64, ValueError> {
     match json {
         Value::Number(number) => number
@@ -78,7 +78,7 @@ pub(super) fn float64(json: &Value, path: &Path) -> Result<f64, ValueError> {
     }
 }
 
-/// A float: the one nearest to the number.
+/// Parses a float: the one nearest to the number.
 pub(super) fn float32(json: &Value, path: &Path) -> Result<f32, ValueError> {
     let wide = float64(json, path)?;
     if wide.is_finite() && wide.abs() > f64::from(f32::MAX) {
@@ -91,7 +91,7 @@ pub(super) fn float32(json: &Value, path: &Path) -> Result<f32, ValueError> {
     Ok(wide as f32)
 }
 
-/// Exactly one character.
+/// Parses exactly one character.
 pub(super) fn character(json: &Value, path: &Path) -> Result<char, ValueError> {
     let text = string(json, path)?;
     let mut chars = text.chars();
@@ -104,7 +104,7 @@ pub(super) fn character(json: &Value, path: &Path) -> Result<char, ValueError> {
     }
 }
 
-/// Bytes out of base64.
+/// Decodes base64.
 pub(super) fn bytes(json: &Value, path: &Path) -> Result<Vec<u8>, ValueError> {
     let text = json
         .as_str()
@@ -114,12 +114,12 @@ pub(super) fn bytes(json: &Value, path: &Path) -> Result<Vec<u8>, ValueError> {
         .map_err(|error| path.error(format!("must be bytes as base64 text: {error}")))
 }
 
-/// Text.
+/// Parses text.
 pub(super) fn string<'j>(json: &'j Value, path: &Path) -> Result<&'j str, ValueError> {
     json.as_str().ok_or_else(|| wrong(json, "a string", path))
 }
 
-/// A value of another kind than the type wants.
+/// Returns the error for a value of another JSON type than expected.
 pub(super) fn wrong(json: &Value, wanted: &str, path: &Path) -> ValueError {
     let found = match json {
         Value::Null => "null".to_owned(),

@@ -1,11 +1,11 @@
-//! How much JSON a value would be, before it is made.
+//! Estimate of a value's size as JSON, before conversion.
 
 use wasmtime::component::Val;
 
-/// The least that anything is: a digit, and what stands between it and the next.
+/// Minimum size of a value: a digit and a separator.
 const LEAST: usize = 2;
 
-/// About as many bytes as the value has as JSON, and never more.
+/// Returns the approximate size of the value as JSON in bytes, never more than the real one.
 pub(in crate::lift) fn weight(value: &Val) -> usize {
     let all = |values: &[Val]| sum(values.iter().map(weight));
     let inner = |value: &Option<Box<Val>>| value.as_deref().map_or(0, weight);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_weigh_as_base64_and_the_rest_adds_up() {
+    fn json_size_counts_bytes_as_base64() {
         let bytes = |count| Val::List(vec![Val::U8(0); count]);
         assert_eq!(weight(&bytes(3_000)), 4_002);
         let text = Val::String("x".repeat(100));

@@ -1,14 +1,14 @@
-//! Requests and answers in the form that CPython was linked with: fields behind their lengths, 32 bits with the lowest
-//! byte first. A program can write any of it.
+//! Requests and replies in the form that CPython was linked with: fields preceded by their lengths, 32 bits in
+//! little-endian order. A program can write any bytes.
 
 use serde_json::Value;
 
 use crate::script::turn::{Data, Other};
 
-/// The method of what is no request, and has a wish as its body.
+/// The method that marks a body as a JSON request to the host instead of an HTTP request.
 pub(super) const WISH: &str = "mimir";
 
-/// A request.
+/// An HTTP request.
 pub(super) struct Request {
     pub method: String,
     url: String,
@@ -17,7 +17,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Reads method, URL, headers and body; nothing, where they are garbled.
+    /// Parses method, URL, headers and body; `None` if they are not valid.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let method = text(&mut rest)?;
@@ -67,7 +67,7 @@ fn text(rest: &mut &[u8]) -> Option<String> {
     String::from_utf8(field(rest)?.to_vec()).ok()
 }
 
-/// Writes status, headers (pairs of strings) and body.
+/// Encodes status, headers (pairs of strings) and body.
 pub(super) fn answer(status: u32, headers: &[Value], body: &[u8]) -> Vec<u8> {
     let mut bytes = status.to_le_bytes().to_vec();
     let pairs: Vec<(&str, &str)> = headers
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_garbled_is_no_request() {
+    fn read_refuses_invalid_requests() {
         let mut whole = Vec::new();
         for part in ["GET", "http://x/"] {
             whole.extend((part.len() as u32).to_le_bytes());

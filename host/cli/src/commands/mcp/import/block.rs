@@ -1,6 +1,6 @@
-//! A block of an agent as one of ours.
+//! Converts an agent's server block to ours.
 //!
-//! Never here: what words in it stand for.
+//! Out of scope: resolving placeholders.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::left;
 use super::words::{Left, Place, Words};
 use crate::commands::mcp::secret;
 
-/// Where a block stands.
+/// Position of a block.
 pub struct From<'a> {
     pub place: &'a str,
     pub own: bool,
@@ -19,7 +19,7 @@ pub struct From<'a> {
     pub home: Option<&'a Path>,
 }
 
-/// A block of theirs as one of ours, or as far as it was read and why it is not taken.
+/// Converts a block, or returns the part that was read and the reason why it cannot be imported.
 pub fn ours(
     theirs: &Value,
     from: &From<'_>,
@@ -41,7 +41,7 @@ fn read(
     block: &mut Map<String, Value>,
 ) -> Result<(), String> {
     let Some(all) = theirs.as_object() else {
-        return Err("its block is no object".to_owned());
+        return Err("its block is not an object".to_owned());
     };
     for hint in left::over(all, words.server, block) {
         words.hint(hint);
@@ -106,7 +106,7 @@ fn read(
     let from_here = words.is_here && words.here == ".";
     match cwd {
         Some(cwd) => put("cwd", cwd.into()),
-        // What stands there is meant from there.
+        // Relative paths refer to that folder.
         None if from_here && theirs["command"].is_string() => put("cwd", ".".into()),
         None => {}
     }
@@ -139,30 +139,30 @@ fn read(
         put("enabled", json!(false));
     }
     match theirs["type"] == "sse" {
-        true => Err("it is of a form of HTTP (SSE) that is not used any more".to_owned()),
+        true => Err("its transport (SSE) is deprecated and not supported".to_owned()),
         false => Ok(()),
     }
 }
 
-/// A text that all may read.
+/// Converts a text that is not secret.
 fn open(words: &mut Words<'_>, key: &str, text: &str) -> Result<String, String> {
     words
         .replaced(text, Place::Open(key))
         .map_err(|left| match left {
             Left::Fault(why) => why,
-            // What is left out there is a fault.
+            // A missing value is an error here.
             Left::Out => format!("its `{key}` cannot be read"),
         })
 }
 
-/// Why a secret is not taken where all may read it.
+/// Reason why a secret is not imported into a public place.
 fn open_secret(key: &str, place: &str) -> String {
     format!(
-        "its `{key}` has a secret in plain text, and all may read that: give it to the server in {place}, if it takes it there, as `${{NAME}}`; `mimir mcp add` puts it into the settings as it is"
+        "its `{key}` has a plain-text secret in a readable place: pass it to the server in {place}, if supported, as `${{NAME}}`; `mimir mcp add` adds it to the settings as it is"
     )
 }
 
-/// Whether a program is one that fetches what it runs.
+/// Returns true if a program downloads the code that it runs.
 fn fetches(program: &str) -> bool {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let name = name.split('.').next().unwrap_or(name);

@@ -1,10 +1,10 @@
-//! Files of variables, as the libraries that are called dotenv read them. What they do not agree about is refused.
+//! Parses files of variables like the dotenv libraries. Syntax on which the libraries disagree is refused.
 //!
-//! Never here: what is done with a variable.
+//! Out of scope: use of the variables.
 
 use serde_json::{Map, Value};
 
-/// The lines `NAME=value` of a file, with or without quotes, `export` and comments; or what is wrong with which line.
+/// Parses the lines `NAME=value` of a file, with or without quotes, `export` and comments. Errors name the line.
 pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
     let mut all = Map::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -34,7 +34,7 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
             rest = after;
             continue;
         };
-        // From behind the quote on, over as many lines as it takes.
+        // A quoted value may span several lines.
         let inner = &rest[line.len() - value.len() + 1..];
         let Some(end) = inner.find(quote) else {
             return Err(format!("line {number}: a quote is not closed"));
@@ -42,14 +42,14 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
         let (value, after) = (&inner[..end], &inner[end + 1..]);
         let value = match quote {
             '"' => unescaped(value).ok_or_else(|| {
-                format!("line {number}: programs read `\\` in quotes in several ways")
+                format!("line {number}: programs disagree about `\\` in quotes")
             })?,
             _ => value.to_owned(),
         };
         let (behind, after) = after.split_once('\n').unwrap_or((after, ""));
         let behind = behind.trim();
         if !(behind.is_empty() || behind.starts_with('#')) {
-            return Err(format!("line {number}: something stands behind the quotes"));
+            return Err(format!("line {number}: unexpected text after the closing quote"));
         }
         number += inner[..end].matches('\n').count();
         all.insert(name.to_owned(), value.replace("\r\n", "\n").into());
@@ -58,7 +58,7 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
     Ok(all)
 }
 
-/// What stands in double quotes: all agree about the ends of lines alone.
+/// Unescapes a double-quoted value: libraries agree only about line ends.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();

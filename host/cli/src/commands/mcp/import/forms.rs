@@ -1,15 +1,15 @@
-//! The forms of the agents' files: JSON with what VS Code allows in it, and Codex's TOML.
+//! File formats of the agents: JSON with VS Code's extensions, and Codex's TOML.
 //!
-//! Never here: what a block means.
+//! Out of scope: the meaning of a block.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Servers by their names, and what VS Code asks the person for.
+/// Servers by name, and the `inputs` of VS Code.
 pub type Blocks = (Vec<(String, Value)>, Value);
 
-/// The servers of a file, or why it cannot be read: with its place, and without its words, which may be secrets.
+/// Parses the servers of a file. Errors name the position but quote no content, which may be secret.
 pub fn read(path: &Path, text: &str, workspace: &Path) -> Result<Blocks, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match path.extension().is_some_and(|kind| kind == "toml") {
@@ -18,17 +18,17 @@ pub fn read(path: &Path, text: &str, workspace: &Path) -> Result<Blocks, String>
     }
 }
 
-/// `mcpServers` of most agents, `servers` of VS Code, and what Claude Code keeps for one project; with what VS Code asks
-/// the person for.
+/// Reads `mcpServers` of most agents, `servers` of VS Code, and Claude Code's entries of a project, with the `inputs`
+/// of VS Code.
 pub fn of_json(text: &str, workspace: &Path) -> Result<Blocks, String> {
-    // An agent that has made its file and written nothing into it.
+    // An agent may have created the file without content.
     if text.trim().is_empty() {
         return Ok((Vec::new(), Value::Null));
     }
-    // Comments and commas at the end are VS Code's; YAML reads the rest of JSON, and neither of these.
+    // VS Code allows comments and trailing commas; YAML reads the rest of JSON, but neither of these.
     let mut value = serde_json::from_str::<Value>(&plain(text)).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        format!("it is no JSON from line {line}, column {column} on")
+        format!("invalid JSON at line {line}, column {column}")
     })?;
     let workspace = workspace.display().to_string();
     let project = &value["projects"][workspace]["mcpServers"];
@@ -44,18 +44,18 @@ pub fn of_json(text: &str, workspace: &Path) -> Result<Blocks, String> {
                 let each = blocks.iter();
                 all.extend(each.map(|(name, block)| (name.clone(), block.clone())));
             }
-            _ => return Err(format!("its `{key}` is no object of servers")),
+            _ => return Err(format!("its `{key}` is not an object of servers")),
         }
     }
     Ok((all, value["inputs"].take()))
 }
 
-/// JSON without comments, and without commas before an end. What is left stands where it stood.
+/// Blanks out comments and trailing commas in JSON, so that positions stay the same.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     let mut quoted = false;
-    // Where a comma is with nothing behind it yet.
+    // Position of a comma with nothing after it yet.
     let mut comma = None;
     let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
     while let Some(c) = rest.next() {
@@ -103,17 +103,17 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// `[mcp_servers.NAME]` of Codex.
+/// Reads `[mcp_servers.NAME]` of Codex.
 pub fn of_toml(text: &str) -> Result<Vec<(String, Value)>, String> {
     let value = toml::from_str::<toml::Value>(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(at).filter(|b| *b == b'\n').count() + 1;
-        format!("it is no TOML from line {line} on")
+        format!("invalid TOML at line {line}")
     })?;
     let servers = match value.get("mcp_servers") {
         None => return Ok(Vec::new()),
         Some(toml::Value::Table(servers)) => servers,
-        Some(_) => return Err("its `mcp_servers` is no table of servers".to_owned()),
+        Some(_) => return Err("its `mcp_servers` is not a table of servers".to_owned()),
     };
     let each = servers.iter();
     each.map(|(name, block)| match serde_json::to_value(block) {

@@ -1,12 +1,12 @@
-//! What agents let a person set about a server, and what becomes of it here: some of it has another name, some of it is
-//! said elsewhere, and nothing of it goes without a word.
+//! Handles the other settings of a server in agents' files: each is converted, or reported with its replacement; none
+//! is dropped silently.
 //!
-//! Never here: what a server is.
+//! Out of scope: the server itself.
 
 use mimir_core::text::{prefix, visible};
 use serde_json::{Map, Value, json};
 
-/// Keys that are read elsewhere, or say nothing.
+/// Keys that are read elsewhere, or have no effect.
 const READ: [&str; 17] = [
     "command",
     "args",
@@ -27,7 +27,7 @@ const READ: [&str; 17] = [
     "name",
 ];
 
-/// Times, by what they are in, and by which key.
+/// Time settings, with their unit and our key.
 const TIMES: [(&str, f64, &str); 4] = [
     ("startup_timeout_sec", 1_000.0, "startTimeoutMs"),
     ("startup_timeout_ms", 1.0, "startTimeoutMs"),
@@ -35,10 +35,10 @@ const TIMES: [(&str, f64, &str); 4] = [
     ("tool_timeout_ms", 1.0, "timeoutMs"),
 ];
 
-/// The longest time that there is, in milliseconds.
+/// Longest supported time, in milliseconds.
 const DAY: f64 = 86_400_000.0;
 
-/// Takes over what there is a key for, and gives what a person should know of the rest.
+/// Converts settings that have a key here, and returns hints about the rest.
 pub fn over(
     theirs: &Map<String, Value>,
     server: &str,
@@ -62,7 +62,7 @@ pub fn over(
                     block.insert((*ours).to_owned(), json!(time as u64));
                 }
                 None => hints.push(format!(
-                    "its `{key}` is no time within a day, and is not taken over: `{ours}` in its block"
+                    "its `{key}` is not a time of at most a day: set `{ours}` in its block"
                 )),
             }
             continue;
@@ -78,7 +78,7 @@ pub fn over(
             ),
             "alwaysAllow" | "autoApprove" | "autoApproved" | "trust" | "approval_mode"
             | "default_tools_approval_mode" => format!(
-                "nothing is allowed by somebody else's word: {} allows them once you trust them",
+                "allowances of other programs are not imported: {} allows them once you trust them",
                 each(value, server, "approval: allow")
             ),
             "timeout" => {
@@ -100,7 +100,7 @@ pub fn over(
     hints
 }
 
-/// What to write about each of these tools.
+/// Settings to write about each of these tools.
 fn each(tools: &Value, server: &str, what: &str) -> String {
     let names = tools.as_array().into_iter().flatten();
     let names = names.filter_map(Value::as_str).take(20);
@@ -113,7 +113,7 @@ fn each(tools: &Value, server: &str, what: &str) -> String {
     format!("`tools: {{{}}}` in the settings", names.join(", "))
 }
 
-/// What a tool is called here, where that can be said at once.
+/// Name of a tool here, if it can be derived.
 fn tool(server: &str, theirs: &str) -> String {
     let is_plain = |name: &str| {
         let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';

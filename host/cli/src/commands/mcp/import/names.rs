@@ -1,45 +1,45 @@
-//! The names that secrets are kept by: two that are not the same have not the same name, so that one server's key goes
-//! to no other.
+//! Names for imported secrets: different secrets get different names, so that a server's key is never sent to another
+//! server.
 //!
-//! Never here: what is a secret.
+//! Out of scope: detecting secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// A secret that a server is given.
+/// A secret that a server receives.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// What it is kept by.
+    /// Its name in the secret store.
     pub name: String,
     pub source: Source,
-    /// The variable or header that it is for.
+    /// Variable or header that it is for.
     pub key: String,
-    /// Of a plain one: whether its first word says what it is, and is not kept.
+    /// For a plain-text secret: true if its first word is a scheme, such as `Bearer`, which is not stored.
     pub scheme: bool,
 }
 
-/// Where a secret comes from. From the same place it is the same one.
+/// Origin of a secret. The same origin means the same secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// It stands there.
+    /// Plain text in the file.
     Plain(String),
     /// A variable of the environment.
     Variable(String),
-    /// What the agent asks the person for: the file that says so, and how it is called there.
+    /// An input that the agent asks for: the file, and the id in it.
     Input(String, String),
 }
 
 /// A server with secrets.
 pub trait Server {
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> &str;
     /// Its block, and its secrets.
     fn parts(&mut self) -> (&mut Value, &mut Vec<Kept>);
 }
 
 impl Kept {
-    /// What the person should do.
+    /// Instructions for the person.
     pub fn hint(&self) -> String {
         let Self { name, key, .. } = self;
         match &self.source {
@@ -49,17 +49,17 @@ impl Kept {
                     false => "",
                 };
                 format!(
-                    "`{key}` looks like a secret in plain text, and is not written into the settings: `mimir secrets set {name}` keeps it{rest}"
+                    "`{key}` looks like a plain-text secret and is not written to the settings: store it with `mimir secrets set {name}`{rest}"
                 )
             }
             Source::Variable(there) | Source::Input(_, there) => {
-                format!("`mimir secrets set {name}` keeps the secret that is `{there}` there")
+                format!("store the secret `{there}` with `mimir secrets set {name}`")
             }
         }
     }
 }
 
-/// The name that a secret is kept by.
+/// Name of a secret in the store.
 pub fn kept_as(name: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let name = name.chars().take(64);
@@ -67,8 +67,8 @@ pub fn kept_as(name: &str) -> String {
         .collect()
 }
 
-/// Gives secrets that are not the same one names of their own, made of the server's. `used` are those that servers in
-/// the settings are given already. A variable of the environment keeps its name: whoever wrote it has named it.
+/// Gives different secrets different names, derived from the server's. `used` are the names that configured servers
+/// use. An environment variable keeps its name, because a person chose it.
 pub fn apart<S: Server>(servers: &mut [&mut S], used: &BTreeSet<String>) {
     let mut wanted: BTreeMap<String, Vec<Source>> = BTreeMap::new();
     for server in servers.iter_mut() {
@@ -109,7 +109,7 @@ pub fn apart<S: Server>(servers: &mut [&mut S], used: &BTreeSet<String>) {
     }
 }
 
-/// The block with another name in place of this one.
+/// Replaces a name in a block.
 fn renamed(block: &mut Value, from: &str, to: &str) {
     let (from, to) = (format!("${{{from}}}"), format!("${{{to}}}"));
     for key in ["env", "headers"] {

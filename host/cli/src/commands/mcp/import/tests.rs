@@ -194,7 +194,7 @@ fn a_secret_that_all_may_read_is_not_taken_over() {
         let one = claude("x", folder.path(), json!({ "a": block })).remove(0);
         let fault = one.fault.clone().unwrap_or_default();
         assert!(
-            fault.contains("secret in plain text") && fault.contains("${NAME}"),
+            fault.contains("plain-text secret") && fault.contains("${NAME}"),
             "{block}: {fault}"
         );
         let shown = card::lines(&one.block).join("\n") + &fault + &one.hints().join("\n");

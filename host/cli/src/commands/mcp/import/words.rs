@@ -1,9 +1,10 @@
-//! What agents write in place of a value: folders, variables of the environment, what they ask the person for. What each
-//! stands for is found out once, when the block is taken over.
+//! Resolves the placeholders in agents' files: folders, environment variables and inputs. Each is resolved once, on
+//! import.
 //!
-//! A secret is never written into our settings: in its place stands its name, and the person is told how to keep it.
+//! A secret is never written to our settings: its name is written instead, and the person is told how to store the
+//! value.
 //!
-//! Never here: the forms of the agents' files.
+//! Out of scope: file formats.
 
 use std::path::Path;
 
@@ -15,61 +16,61 @@ use super::dotenv;
 use super::names::{Kept, Source, kept_as};
 use crate::commands::mcp::secret;
 
-/// The longest file of variables that is read.
+/// Size limit of a file of variables.
 const FILE_MOST: u64 = 1 << 20;
 
-/// What words stand for.
+/// Values of placeholders.
 pub struct Words<'a> {
-    /// The folder of the project.
+    /// Folder of the project.
     pub workspace: &'a Path,
-    /// The person's home.
+    /// The person's home folder.
     pub home: Option<&'a Path>,
-    /// What the environment says.
+    /// Reads an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// What VS Code asks for: the `inputs` of the file.
+    /// The `inputs` of a VS Code file.
     pub inputs: &'a Value,
-    /// The file that it stands in.
+    /// The file that contains the server.
     pub file: &'a str,
-    /// The server that is taken over.
+    /// The server being imported.
     pub server: &'a str,
-    /// How the folder of the project is called where the server starts.
+    /// Path of the project folder, as seen from the folder that the server starts in.
     pub here: String,
-    /// Whether that was made use of.
+    /// True if that path was used.
     pub is_here: bool,
-    /// What the person should know.
+    /// Hints for the person.
     pub hints: Vec<String>,
-    /// The secrets that it is given.
+    /// Secrets that it receives.
     pub secrets: Vec<Kept>,
 }
 
-/// Where a text stands, by its key.
+/// Position of a text, with its key.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// On the command line, or in a URL: all may read it.
+    /// On the command line, or in a URL: readable by others.
     Open(&'a str),
-    /// In a variable that the server is given.
+    /// In a variable of the server.
     Variable(&'a str),
     /// In a header of each request.
     Header(&'a str),
 }
 
-/// Why a text is not taken over.
+/// Reason why a text is not imported.
 pub enum Left {
-    /// It cannot be left out: the server is not taken.
+    /// The server cannot do without it, so it is not imported.
     Fault(String),
-    /// It is left out, and the person was told.
+    /// It was left out, with a hint.
     Out,
 }
 
-/// What a word stands for.
+/// Value of a placeholder.
 enum Meant {
     Value(String),
-    /// The secret of this name, from there.
+    /// A secret with this name, from this origin.
     Secret(String, Source),
 }
 
 impl Words<'_> {
-    /// The text as our settings have it.
+    /// Resolves a text for our settings.
     pub fn replaced(&mut self, text: &str, place: Place<'_>) -> Result<String, Left> {
         if !text.contains("${") {
             return Ok(match self.plain_secret(text, place) {
@@ -78,7 +79,7 @@ impl Words<'_> {
             });
         }
         let mut out = String::with_capacity(text.len());
-        // The same without what are secrets of ours: nothing of it may be read as one.
+        // Checks the text without our secret references: none of it may look like one.
         let mut literal = String::with_capacity(text.len());
         let mut given = Vec::new();
         let mut rest = text;
@@ -114,7 +115,7 @@ impl Words<'_> {
         {
             return Ok(kept);
         }
-        // What is named does not cover what stands beside it.
+        // A secret reference must be the whole value.
         if !given.is_empty() && secret::masked(&literal) != visible(&literal) {
             let why = "made of a secret in plain text and of others".to_owned();
             self.left(place, why)?;
@@ -126,7 +127,7 @@ impl Words<'_> {
         Ok(out)
     }
 
-    /// Each of these values, without those that are left out.
+    /// Resolves these values, without those that are left out.
     pub fn all(
         &mut self,
         values: &Map<String, Value>,
@@ -136,7 +137,7 @@ impl Words<'_> {
         for (name, value) in values {
             let text = match value {
                 Value::String(text) => text.clone(),
-                // VS Code: the variable is not to be there.
+                // VS Code removes a variable with the value null.
                 Value::Null => continue,
                 other => other.to_string(),
             };
@@ -151,10 +152,9 @@ impl Words<'_> {
         Ok(taken.into())
     }
 
-    /// The variables of a file of them. One that did not come with the person's own settings is read in the workspace
-    /// alone: what lies elsewhere is no business of a project's.
+    /// Reads a file of variables. For project settings, only files inside the workspace are read.
     pub fn file(&mut self, path: &str, own: bool) -> Result<Map<String, Value>, String> {
-        // It is read now: the server need not start there for it.
+        // Read on import, because the server need not start there.
         let is_here = self.is_here;
         let replaced = self.replaced(path, Place::Open("envFile"));
         self.is_here = is_here;
@@ -175,7 +175,7 @@ impl Words<'_> {
         }
         match files::read_text(&path, Links::Followed, FILE_MOST) {
             Ok(text) => dotenv::variables(&text).map_err(|why| {
-                format!("its `envFile` {shown}, {why}; write it in another way, or into `env`")
+                format!("its `envFile` {shown}, {why}; rewrite that line, or use `env`")
             }),
             Err(error) => {
                 self.hint(format!(
@@ -243,14 +243,14 @@ impl Words<'_> {
         self.variable(name, default, place)
     }
 
-    /// A variable of the environment, with what stands for it where it is not set.
+    /// An environment variable, with its default.
     fn variable(
         &mut self,
         name: &str,
         default: Option<&str>,
         place: Place<'_>,
     ) -> Result<Meant, Left> {
-        // A header goes over the network, and what is not written down in it is a key in nearly all cases.
+        // Headers are sent over the network, and a variable in a header is nearly always a key.
         let header = matches!(place, Place::Header(_)) && default.is_none();
         let now = (self.variable)(name).filter(|now| !now.is_empty());
         let value = now.or(default.map(str::to_owned));
@@ -271,7 +271,7 @@ impl Words<'_> {
         }
     }
 
-    /// What VS Code asks the person for.
+    /// An input that VS Code asks for.
     fn input(&mut self, id: &str, place: Place<'_>) -> Result<Meant, Left> {
         let inputs = self.inputs.as_array().into_iter().flatten();
         let input = inputs.into_iter().find(|input| input["id"] == id);
@@ -295,7 +295,7 @@ impl Words<'_> {
         secret_at(id, asked, place)
     }
 
-    /// A name for a secret that no other of this server has.
+    /// Picks a secret name that is unique for this server.
     fn free(&self, name: String, source: &Source) -> String {
         let taken = |name: &str| {
             let mut all = self.secrets.iter();
@@ -331,12 +331,12 @@ impl Words<'_> {
         }
     }
 
-    /// What stands in place of a secret in plain text.
+    /// Replaces a plain-text secret by a reference.
     fn plain_secret(&mut self, text: &str, place: Place<'_>) -> Option<String> {
         let (key, name) = match place {
             Place::Open(_) => return None,
             Place::Variable(key) => (key, kept_as(key)),
-            // All servers have the same headers.
+            // Headers have the same name in all servers.
             Place::Header(key) => (key, kept_as(&format!("{}_{key}", self.server))),
         };
         if text.is_empty() || !secret::is_in(key, text) {
@@ -356,7 +356,7 @@ impl Words<'_> {
     }
 }
 
-/// A word up to the brace that ends it, and what follows: words may stand in words.
+/// Splits a placeholder at its closing brace: placeholders may be nested.
 fn word(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -369,7 +369,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
             return Some((&text[..at], &text[at + 1..]));
         }
     }
-    // What is not closed ends where it first could.
+    // An unclosed placeholder ends at the first possible position.
     text.split_once('}')
 }
 
@@ -390,7 +390,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether what stands there is a secret by the name of the place.
+    /// Returns true if the key's name marks the value as a secret.
     fn is_secret(self) -> bool {
         match self {
             Place::Open(_) => false,

@@ -81,6 +81,53 @@ async fn an_answer_for_the_session_covers_the_same_request_of_the_same_tool() {
     assert!(!room.ok(json!({})).await, "the session has ended");
 }
 
+/// Asks for a page of one host, another one for each call.
+struct Browses;
+
+impl Backend for Browses {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let url = format!("https://api.example/{}", call.arguments()["n"]);
+            let egress = Egress {
+                target: &Target::parse(&url).unwrap(),
+                method: "GET",
+                headers: &[],
+                body: false,
+            };
+            let said = call.effects().request(egress).await;
+            Raw::from(said.map(|_| Output::default()))
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_answer_for_the_session_covers_requests_that_wait_for_it() {
+    let mut browser = sender(&[]);
+    browser.backend = Arc::new(Browses);
+    let settings = json!({"network": {"allowedHosts": ["other.example"]}});
+    for (answers, cards) in [
+        (vec![Answer::Session], 1),
+        (vec![Answer::Once, Answer::Session], 2),
+        (vec![Answer::Once; 8], 8),
+    ] {
+        let room = room(vec![browser.clone()], settings.clone(), answers.clone());
+        let call = async |n: u32| room.ok(json!({ "n": n })).await;
+        let done = tokio::join!(
+            call(1),
+            call(2),
+            call(3),
+            call(4),
+            call(5),
+            call(6),
+            call(7),
+            call(8)
+        );
+        let all = (true, true, true, true, true, true, true, true);
+        assert_eq!(done, all, "{answers:?}");
+        assert_eq!(room.asked(), cards, "{answers:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_was_answered_before_the_call_is_not_asked_again() {
     let answers = || vec![Answer::Once];

@@ -1,13 +1,13 @@
-//! The pieces of one part of a glob, and what they match.
+//! The tokens of one component of a glob, and their matching.
 
-/// One piece of a glob. Its letters are lower-case: some filesystems make no difference.
+/// One token of a glob. Letters are lower-case: some file systems ignore case.
 #[derive(Debug, PartialEq)]
 pub(super) enum Token {
-    /// Any characters, none too.
+    /// Any characters, or none.
     Many,
-    /// Some character.
+    /// Any character.
     One,
-    /// One between these, or none of them.
+    /// A character in these ranges, or not in them.
     Set(bool, Vec<(char, char)>),
     Is(char),
 }
@@ -25,7 +25,7 @@ impl Token {
         }
     }
 
-    /// A character that it takes.
+    /// A character that it matches.
     fn sample(&self) -> Option<char> {
         match self {
             Self::Many => None,
@@ -35,7 +35,7 @@ impl Token {
         }
     }
 
-    /// Whether it names the characters that it takes, and not only where a name has its ending.
+    /// Returns true if it constrains the character, beyond a dot of a file extension.
     fn says(&self) -> bool {
         match self {
             Self::Many | Self::One => false,
@@ -71,7 +71,7 @@ pub(super) fn tokens(glob: &str) -> Vec<Token> {
     all
 }
 
-/// The set that begins here, behind its bracket, and what follows it.
+/// The set after an opening bracket, and the rest.
 fn set(text: &str) -> Option<(Token, &str)> {
     let inside = text.strip_prefix(['!', '^']);
     let (negated, inside) = (inside.is_some(), inside.unwrap_or(text));
@@ -79,7 +79,7 @@ fn set(text: &str) -> Option<(Token, &str)> {
     let mut rest = inside.chars();
     loop {
         let mut c = rest.next()?;
-        // At the beginning, it stands for itself.
+        // At the beginning, it is literal.
         if c == ']' && !ranges.is_empty() {
             return Some((Token::Set(negated, ranges), rest.as_str()));
         }
@@ -98,9 +98,9 @@ fn set(text: &str) -> Option<(Token, &str)> {
     }
 }
 
-/// Whether the glob matches the name.
+/// Returns true if the glob matches the name.
 pub(super) fn matches(glob: &[Token], name: &str) -> bool {
-    // Most names differ at an end, which is seen at once.
+    // Most names differ at an end, which is checked first.
     let differs = |token: Option<&Token>, c: Option<char>| match (token, c) {
         (Some(Token::Is(own)), Some(c)) => *own != lower(c),
         _ => false,
@@ -110,7 +110,7 @@ pub(super) fn matches(glob: &[Token], name: &str) -> bool {
         return false;
     }
     let (mut token, mut rest) = (0, name.chars());
-    // Where to go on if it does not: behind the last `*`, and what that has not reached.
+    // The position to resume at on a mismatch: after the last `*`, at the text that it has not consumed.
     let mut many = None;
     loop {
         let mut ahead = rest.clone();
@@ -138,14 +138,14 @@ pub(super) fn matches(glob: &[Token], name: &str) -> bool {
     }
 }
 
-/// A name that the glob matches and that begins so, if the glob says enough of that beginning itself: `id_rs?.bak` may be
-/// `id_rsa.bak`, and `*a.bak` is as much about all else that ends so.
+/// A name with this prefix that the glob matches, if the glob itself contains enough of the prefix: `id_rs?.bak` may
+/// be `id_rsa.bak`, while `*a.bak` matches any other name with that ending.
 pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
     let enough = match glob.first() {
         Some(Token::Is(_)) => 2,
         _ => 3,
     };
-    // How much of the beginning the glob says itself, by how much of it the tokens that were looked at may be.
+    // The number of prefix characters given literally, by the length of the prefix that the tokens so far may match.
     let mut said = vec![None; begin.len() + 1];
     if let Some(first) = said.first_mut() {
         *first = Some(0);
@@ -177,15 +177,15 @@ pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
     None
 }
 
-/// Whether a name that the glob matches may end so, and the glob says some of that ending itself: `prod.e*` may be
-/// `prod.env` by its `.e`, and `prod*` is as much about all else that begins so.
+/// Returns true if the glob may match a name with this suffix, and itself contains a part of it: `prod.e*` may be
+/// `prod.env` by its `.e`, while `prod*` matches any other name with that prefix.
 pub(super) fn ends_so(glob: &[Token], end: &[char], own: bool) -> bool {
     if let (Some(Token::Is(c)), Some(last)) = (glob.last(), end.last())
         && c != last
     {
         return false;
     }
-    // How much of the ending may be left before the tokens that were looked at, and whether those have said any of it.
+    // The length of the suffix left before the tokens so far, and whether they contain any of it.
     let mut left = vec![(end.len(), false)];
     for (at, token) in glob.iter().enumerate().rev() {
         let mut next = Vec::with_capacity(left.len());
@@ -205,7 +205,7 @@ pub(super) fn ends_so(glob: &[Token], end: &[char], own: bool) -> bool {
                 }
             }
         }
-        // Only a program's own wildcard matches a name that is the ending and nothing else.
+        // Only a program's own wildcard matches a name that consists of the suffix alone.
         let more = own || at > 0 || *token == Token::Many;
         if more && next.contains(&(0, true)) {
             return true;

@@ -1,19 +1,18 @@
-//! The list itself.
+//! The list of read-only commands.
 
-/// Commands of which all arguments are harmless, but for the options that are named: those write, or run something.
+/// A command whose arguments are harmless, except for the named options, which write or run something.
 pub(super) struct Entry {
-    /// The words that such a command begins with.
+    /// The leading words of the command.
     pub(super) begins: &'static str,
-    /// Options that it may not have, each as a whole word, with `=` behind it or, of one letter, with anything.
+    /// Forbidden options, each as a whole word, with `=` after it or, for a single letter, with anything.
     pub(super) but: &'static [&'static str],
-    /// The options that it may have, and no others: each as a whole word, with a value behind `=` or without.
+    /// The only permitted options: each as a whole word, with a value after `=` or without.
     pub(super) only: Option<&'static [&'static str]>,
-    /// Options of which the next word is the value, and no operand.
+    /// Options whose next word is a value, and not an operand.
     pub(super) values: &'static [&'static str],
-    /// Whether a word that only the shell will know may be one of the options: where they do no more than open another
-    /// file to read, it may.
+    /// True if an unknown word may be one of the options, because they only open another file for reading.
     pub(super) lenient: bool,
-    /// The most operands that it may have: one more is written to.
+    /// Maximum operands: a further one is written to.
     pub(super) operands: Option<usize>,
 }
 
@@ -46,12 +45,12 @@ const fn most(begins: &'static str, operands: usize) -> Entry {
     }
 }
 
-/// A program that writes sums of files, and with these options reads others by a list of them.
+/// A program that prints checksums of files, and with these options reads a list of files.
 const fn sums(begins: &'static str) -> Entry {
     opens(begins, &["-c", "--check"])
 }
 
-/// A program that reads more files than its operands with these options, and does nothing else by them.
+/// A program that reads more files than its operands with these options, and has no other effect.
 const fn opens(begins: &'static str, options: &'static [&'static str]) -> Entry {
     Entry {
         lenient: true,
@@ -59,7 +58,7 @@ const fn opens(begins: &'static str, options: &'static [&'static str]) -> Entry 
     }
 }
 
-/// A command that makes something where it has an operand.
+/// A command that creates something if it has an operand.
 const fn lists(begins: &'static str) -> Entry {
     Entry {
         operands: Some(0),
@@ -76,8 +75,8 @@ const fn lists(begins: &'static str) -> Entry {
     }
 }
 
-/// Options of commands that list branches and tags. Whether they list is undone by `--no-list`, and by options that make
-/// or remove one.
+/// Options of commands that list branches and tags. The listing is cancelled by `--no-list`, and by options that
+/// create or remove one.
 const LISTS: &[&str] = &[
     "-a",
     "-av",
@@ -106,7 +105,7 @@ const LISTS: &[&str] = &[
     "--verbose",
 ];
 
-/// Options of `git config` where it reads.
+/// Options of `git config` for reading.
 const CONFIG: &[&str] = &[
     "-z",
     "--all",
@@ -132,7 +131,7 @@ const CONFIG: &[&str] = &[
     "-l",
 ];
 
-/// Options of `npm ls` by which it writes no log, and asks nothing elsewhere.
+/// Options of `npm ls` with which it writes no log, and sends no requests.
 const NPM: &[&str] = &[
     "-a",
     "-g",
@@ -152,7 +151,7 @@ const NPM: &[&str] = &[
     "--production",
 ];
 
-/// Options of `pip list` and `pip show` by which neither writes a log or asks an index.
+/// Options of `pip list` and `pip show` with which they write no log and send no requests.
 const PIP: &[&str] = &[
     "-e",
     "-f",
@@ -170,7 +169,7 @@ const PIP: &[&str] = &[
     "--verbose",
 ];
 
-/// A command of git that takes the options of `git diff` or `git log`, or passes them on.
+/// A git command that takes the options of `git diff` or `git log`, or passes them on.
 const fn shows(begins: &'static str) -> Entry {
     but(
         begins,
@@ -186,7 +185,7 @@ const fn shows(begins: &'static str) -> Entry {
 }
 
 pub(super) const LIST: &[Entry] = &[
-    // What the shell does by itself. Variables that are set are judged as assignments.
+    // Shell builtins. Variables that are set are checked as assignments.
     all(":"),
     all("["),
     all("[["),
@@ -313,9 +312,21 @@ pub(super) const LIST: &[Entry] = &[
     all("unexpand"),
     most("uniq", 1),
     opens("wc", &["--files0-from"]),
-    most("xxd", 1),
+    Entry {
+        values: &["-c", "-g", "-l", "-o", "-s"],
+        ..most("xxd", 1)
+    },
+    only("tar tf", &[]),
+    only("tar tvf", &[]),
+    only("tar tzf", &[]),
+    only("tar tzvf", &[]),
+    only("tar -tf", &[]),
+    only("tar -tvf", &[]),
+    only("tar -tzf", &[]),
+    only("tar -tzvf", &[]),
+    only("unzip -l", &[]),
     but("base64", &["-o", "--output"]),
-    // What these run or write by their program text is said where they are read.
+    // Effects of their program texts are reported by the parser.
     but("sed", &["-i", "-f", "-s", "--in-place", "--file"]),
     but(
         "awk",
@@ -330,7 +341,7 @@ pub(super) const LIST: &[Entry] = &[
             "--exec",
         ],
     ),
-    // The machine.
+    // System information.
     all("arch"),
     but("date", &["-f", "-s", "--file", "--set"]),
     all("groups"),
@@ -347,7 +358,7 @@ pub(super) const LIST: &[Entry] = &[
     all("which"),
     all("whoami"),
     all("free"),
-    // git, as far as it reads.
+    // Read-only commands of git.
     shows("git blame"),
     but(
         "git cat-file",
@@ -401,10 +412,10 @@ pub(super) const LIST: &[Entry] = &[
     most("git remote", 0),
     only("git branch --list", LISTS),
     only("git branch -l", LISTS),
-    // The tools of the trade.
+    // Development tools.
     only("npm ls", NPM),
     only("npm list", NPM),
-    // Of `pnpm` and `yarn`, a file of the project may say what they are.
+    // Missing here: `pnpm` and `yarn`, whose version a project file may select.
     only("pip list", PIP),
     only("pip show", PIP),
     only("pip3 list", PIP),
@@ -412,8 +423,8 @@ pub(super) const LIST: &[Entry] = &[
     but("go env", &["-w", "-u"]),
 ];
 
-/// Puts files into the index of a repository and changes nothing else. Left out are ignored files (`-f`), modes of files,
-/// and the options that open an editor or take paths from a file.
+/// Adds files to the index of a repository and changes nothing else. Excluded are ignored files (`-f`), file modes,
+/// and the options that open an editor or read paths from a file.
 pub(super) const STAGES: Entry = only(
     "git add",
     &[
@@ -433,7 +444,7 @@ pub(super) const STAGES: Entry = only(
     ],
 );
 
-/// Commands that may have nothing more: behind another word, some make something, and what asks for a version runs.
+/// Commands without further words: with another word some create something, and version queries may run code.
 pub(super) const EXACT: &[&str] = &[
     "git remote -v",
     "env",

@@ -1,0 +1,290 @@
+//! Conversations on disk, for this user alone, and without secrets: in the user's own folder, where approvals are. What
+//! stands in a workspace may have come with a checkout, and a conversation speaks in the person's name.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mimir_agent::Conversation;
+use mimir_core::redact::Vault;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Code, RequestId, ToolError};
+
+use crate::ledger;
+use crate::places::Places;
+use crate::private::{self, Closed, Readers};
+use crate::workspace::Workspace;
+
+/// The conversations of a workspace.
+#[derive(Clone)]
+pub struct Shelf {
+    /// None where the platform names no folder for the user's settings.
+    folder: Option<PathBuf>,
+    vault: Arc<dyn Vault>,
+}
+
+/// How many conversations stay. Who looks for an older one has a copy, or none.
+const KEPT: usize = 100;
+
+/// Lines of what was typed that stay, and characters of each.
+const LINES: usize = 500;
+const LINE_MOST: usize = 4_000;
+
+impl Shelf {
+    /// The conversations about this workspace; nothing is made before something is kept.
+    pub fn of(places: &Places, workspace: &Workspace, vault: Arc<dyn Vault>) -> Self {
+        Self::new(ledger::place(places, workspace, "chats"), vault)
+    }
+
+    fn new(folder: Option<PathBuf>, vault: Arc<dyn Vault>) -> Self {
+        Self { folder, vault }
+    }
+
+    fn folder(&self) -> Result<&Path, ToolError> {
+        self.folder.as_deref().ok_or_else(|| {
+            let message = "there is no folder for your conversations";
+            let way = "set MIMIR_CONFIG_DIR".to_owned();
+            ToolError::new(Code::Unavailable, message).with_way_out([way])
+        })
+    }
+
+    /// Keeps a conversation as it is now.
+    pub fn keep(&self, talk: &Conversation) -> Result<(), ToolError> {
+        let redactor = self.vault.redactor();
+        let redactor =
+            redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?;
+        let text = serde_json::to_string(&talk.masked(&redactor))
+            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+        if text.len() as u64 > private::LONGEST {
+            let message = "it is longer than what could be read again; `/clear` begins a new one";
+            return Err(ToolError::new(Code::LimitExceeded, message));
+        }
+        self.write(&format!("{}.json", talk.id), &text)?;
+        self.tidy();
+        Ok(())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), ToolError> {
+        let folder = self.folder()?;
+        let path = folder.join(name);
+        let written = private::private_folder(folder)
+            .and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
+        written.map_err(|error| crate::file_error::file_error("write", &path, &error))
+    }
+
+    /// The conversation with this id, or whose id begins like that; the newest if none is named.
+    pub fn take(&self, id: Option<&str>) -> Result<Conversation, ToolError> {
+        let all = self.all();
+        let found = match id {
+            None => all.into_iter().next(),
+            Some(id) => {
+                let mut found = all.into_iter().filter(|known| known.1.starts_with(id));
+                match (found.next(), found.next()) {
+                    (Some(_), Some(_)) => {
+                        return Err(ToolError::new(
+                            Code::InvalidInput,
+                            format!(
+                                "several conversations begin with `{}`",
+                                visible(prefix(id, 64))
+                            ),
+                        ));
+                    }
+                    (one, _) => one,
+                }
+            }
+        };
+        let Some((_, id)) = found else {
+            let message = match id {
+                Some(id) => format!("there is no conversation `{}`", visible(prefix(id, 64))),
+                None => "there is no conversation here yet".to_owned(),
+            };
+            return Err(ToolError::new(Code::NotFound, message));
+        };
+        self.read(&id)
+    }
+
+    fn read(&self, id: &str) -> Result<Conversation, ToolError> {
+        let path = self.folder()?.join(format!("{id}.json"));
+        let bad = |why: &dyn std::fmt::Display| {
+            let place = visible(&path.display().to_string());
+            ToolError::new(Code::Unavailable, format!("{place} cannot be used: {why}"))
+        };
+        let text = private::read(&path, Closed::Reading).map_err(|error| bad(&error))?;
+        let text = text.ok_or_else(|| bad(&"it is gone"))?;
+        let mut talk: Conversation = serde_json::from_str(&text).map_err(|error| bad(&error))?;
+        id.clone_into(&mut talk.id);
+        Ok(talk)
+    }
+
+    /// The conversations, the one that was kept last first.
+    fn all(&self) -> Vec<(SystemTime, String)> {
+        let entries = self.folder.iter().flat_map(std::fs::read_dir).flatten();
+        let mut all: Vec<(SystemTime, String)> = entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().into_string().ok()?;
+                let id = name.strip_suffix(".json")?;
+                // What was typed has a name of its own kind, and what somebody else put there is none of ours.
+                let meta = entry.metadata().ok()?;
+                let own = meta.is_file() && RequestId::is_one(id);
+                own.then_some((meta.modified().ok()?, id.to_owned()))
+            })
+            .collect();
+        all.sort_by(|one, other| other.cmp(one));
+        all
+    }
+
+    /// Removes what is older than the newest [`KEPT`].
+    fn tidy(&self) {
+        for (_, id) in self.all().into_iter().skip(KEPT) {
+            // What cannot be read is left to the person whose folder it is.
+            if let (Ok(_), Ok(folder)) = (self.read(&id), self.folder()) {
+                let _ = std::fs::remove_file(folder.join(format!("{id}.json")));
+            }
+        }
+    }
+
+    /// What was typed here before, the oldest first.
+    pub fn typed(&self) -> Vec<String> {
+        let folder = self.folder().ok();
+        let text = folder.map(|folder| private::read(&folder.join("typed.json"), Closed::Reading));
+        let text = text.and_then(Result::ok).flatten().unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Keeps what was typed. It helps with typing it again, and nothing else: that it cannot be kept harms nothing.
+    pub fn keep_typed(&self, lines: &[String]) {
+        let Ok(redactor) = self.vault.redactor() else {
+            return;
+        };
+        let from = lines.len().saturating_sub(LINES);
+        let kept: Vec<String> = lines[from..]
+            .iter()
+            .map(|line| {
+                let mut line = prefix(line, LINE_MOST).to_owned();
+                redactor.text(&mut line);
+                line
+            })
+            .collect();
+        if let Ok(text) = serde_json::to_string(&kept) {
+            let _ = self.write("typed.json", &text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_agent::Message;
+    use mimir_core::Redactor;
+
+    fn shelf(folder: &Path) -> Shelf {
+        let redactor = Redactor::new().with_values([("KEY", "hunter2-value")]);
+        Shelf::new(Some(folder.join("chats")), Arc::new(redactor))
+    }
+
+    fn id(count: usize) -> String {
+        format!("{count:012x}-a-1")
+    }
+
+    fn talk(id: &str, words: &str) -> Conversation {
+        let mut talk = Conversation::new(id, "m");
+        talk.messages.push(Message::user(words));
+        talk
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again_without_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = shelf(folder.path());
+        assert_eq!(shelf.take(None).unwrap_err().code, Code::NotFound);
+        shelf.keep(&talk(&id(1), "old")).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        shelf.keep(&talk(&id(2), "it is hunter2-value")).unwrap();
+        shelf.keep_typed(&["my hunter2-value".to_owned()]);
+        let newest = shelf.take(None).unwrap();
+        assert_eq!(newest.id, id(2));
+        assert_eq!(
+            newest.messages,
+            [Message::user("it is [REDACTED:secret:KEY]")]
+        );
+        assert_eq!(
+            shelf.take(Some("000000000001")).unwrap().messages,
+            [Message::user("old")]
+        );
+        assert_eq!(shelf.take(Some("x")).unwrap_err().code, Code::NotFound);
+        assert_eq!(shelf.typed(), ["my [REDACTED:secret:KEY]"]);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+            let chats = folder.path().join("chats");
+            let newest = chats.join(format!("{}.json", id(2)));
+            assert_eq!(mode(&newest) & 0o777, 0o600);
+            assert_eq!(mode(&chats) & 0o777, 0o700);
+            std::fs::set_permissions(newest, std::fs::Permissions::from_mode(0o644)).unwrap();
+            let error = shelf.take(None).unwrap_err();
+            assert!(
+                error.message.contains("somebody else can read it"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_says_so_and_old_ones_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = shelf(folder.path());
+        let chats = folder.path().join("chats");
+        std::fs::create_dir(&chats).unwrap();
+        // Older than all, and none of ours.
+        let strange = ["plan-2024.json".to_owned(), format!("{}.json", id(9_999))];
+        for name in &strange {
+            std::fs::write(chats.join(name), "{}").unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        for n in 0..KEPT + 3 {
+            shelf.keep(&talk(&id(n), "x")).unwrap();
+        }
+        assert_eq!(shelf.all().len(), KEPT + 1);
+        for name in &strange {
+            assert!(chats.join(name).exists(), "{name}");
+        }
+        shelf
+            .write(&format!("{}.json", id(50)), "{\"id\": 1")
+            .unwrap();
+        assert_eq!(
+            shelf.take(Some(&id(50))).unwrap_err().code,
+            Code::Unavailable
+        );
+        assert_eq!(
+            shelf.take(Some("00000000")).unwrap_err().code,
+            Code::InvalidInput
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = shelf(folder.path());
+        shelf.keep(&talk(&id(1), "short")).unwrap();
+        let long = "x ".repeat(9 << 20);
+        let error = shelf.keep(&talk(&id(1), &long)).unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded);
+        assert_eq!(
+            shelf.take(None).unwrap().messages,
+            [Message::user("short")],
+            "what was kept before is still there"
+        );
+    }
+
+    #[test]
+    fn without_a_folder_of_the_user_nothing_is_kept() {
+        let shelf = Shelf::new(None, Arc::new(Redactor::new()));
+        let error = shelf.keep(&talk(&id(1), "x")).unwrap_err();
+        assert_eq!(error.code, Code::Unavailable);
+        assert!(error.way_out[0].contains("MIMIR_CONFIG_DIR"), "{error:?}");
+        assert_eq!(shelf.take(None).unwrap_err().code, Code::NotFound);
+        assert!(shelf.typed().is_empty());
+    }
+}

@@ -1,0 +1,196 @@
+//! A workspace with its tools, ready to be called from another program.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mimir_core::approval::{Answer, Approver, Card};
+use mimir_core::{
+    BoxFuture, Call, CallContext, Definition, Outcome, Pipeline, RequestId, ToolError,
+};
+use serde_json::Value;
+
+use crate::file_error::file_error;
+use crate::places::Places;
+use crate::settings::Settings;
+use crate::setup::{self, Setup};
+use crate::workspace::Workspace;
+
+/// A host of tools in one workspace: settings, built-in tools, plugins and MCP servers behind one pipeline.
+///
+/// Every call takes the same checks as a call of the program `mimir`: policy, approval, limits, masking and the audit
+/// log of the workspace.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let workspace = tempfile::tempdir()?;
+/// # let own = tempfile::tempdir()?;
+/// # let dir = workspace.path();
+/// std::fs::write(dir.join("notes.txt"), "first line")?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let host = mimir::Host::builder()
+///     .workspace(dir)
+/// #   .config_dir(own.path().join("config"))
+/// #   .cache_dir(own.path().join("cache"))
+///     .build()
+///     .await?;
+/// let outcome = host.call("read_file", serde_json::json!({"path": "notes.txt"})).await?;
+/// assert!(outcome.text().contains("first line"));
+/// # Ok::<(), mimir::core::ToolError>(())
+/// # })?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Host {
+    setup: Setup,
+    pipeline: Pipeline,
+    session: String,
+}
+
+impl Host {
+    /// A builder with the current folder as the workspace and the user's own settings.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    /// Calls a tool by its name or alias.
+    ///
+    /// # Errors
+    ///
+    /// The error of a call that was refused, failed or ran into a limit. [`Self::run`] gives the whole outcome, with the
+    /// receipt of a failed call.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, ToolError> {
+        let outcome = self.run(self.request(tool, arguments)).await;
+        match outcome.result() {
+            Ok(_) => Ok(outcome),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// A call of a tool in the session of this host, with a request id of its own.
+    pub fn request(&self, tool: &str, arguments: Value) -> Call {
+        let context = CallContext {
+            session_id: self.session.clone(),
+            request_id: RequestId::new(SystemTime::now()),
+            conversation_id: None,
+            user: None,
+        };
+        Call::new(tool.to_owned(), arguments, context)
+    }
+
+    /// Runs a call and gives its outcome, success or failure.
+    pub async fn run(&self, call: Call) -> Outcome {
+        self.pipeline.call(call).await
+    }
+
+    /// The definitions of all tools that can be called, sorted by name.
+    pub fn tools(&self) -> Vec<Definition> {
+        let world = self.pipeline.world();
+        let tools = world.registry.tools().iter();
+        let mut definitions: Vec<Definition> = tools.map(|tool| tool.definition.clone()).collect();
+        definitions.sort_by(|one, other| one.name.cmp(&other.name));
+        definitions
+    }
+
+    /// The pipeline behind this host, for front ends that need more than calls.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// The settings, folders and stores that this host was built from.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+}
+
+/// Options of a [`Host`].
+#[derive(Default)]
+pub struct HostBuilder {
+    workspace: Option<PathBuf>,
+    config: Option<PathBuf>,
+    cache: Option<PathBuf>,
+    session: Option<String>,
+    approver: Option<Arc<dyn Approver>>,
+}
+
+impl HostBuilder {
+    /// The folder that tools work in. Left out, the nearest folder upwards that has `.mimir`, else the current one.
+    #[must_use]
+    pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
+        self.workspace = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// The folder of the user's settings, approvals and secrets. Left out, `MIMIR_CONFIG_DIR` or the platform's folder.
+    #[must_use]
+    pub fn config_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.config = Some(folder.into());
+        self
+    }
+
+    /// The folder of compiled components. Left out, `MIMIR_CACHE_DIR` or the platform's folder.
+    #[must_use]
+    pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = Some(folder.into());
+        self
+    }
+
+    /// The session that calls belong to: it decides how long an answer "for this session" counts. Left out, a new one.
+    #[must_use]
+    pub fn session(mut self, id: impl Into<String>) -> Self {
+        self.session = Some(id.into());
+        self
+    }
+
+    /// The person who is asked. Left out, whatever would ask is refused, with the command that allows it.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Reads the settings and loads the tools. Nothing is compiled that was compiled before.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_PATH` if the folder cannot be a workspace, `INVALID_INPUT` if a settings file is not valid.
+    pub async fn build(self) -> Result<Host, ToolError> {
+        let mut places = Places::find();
+        if let Some(config) = self.config {
+            places.config = Some(config);
+        }
+        if let Some(cache) = self.cache {
+            places.cache = Some(cache);
+        }
+        let workspace = Workspace::find(self.workspace.as_deref())?;
+        setup::check_separation(&workspace, &places)?;
+        let settings = Settings::read(&places, &workspace)?;
+        let setup = Setup::of(places, workspace, settings);
+        let made = setup.workspace.make_state();
+        made.map_err(|error| file_error("make", &setup.workspace.state(), &error))?;
+        let approver = self.approver.unwrap_or_else(|| Arc::new(NoPerson));
+        let pipeline = setup.pipeline(setup.world().await?, approver);
+        let session = self
+            .session
+            .unwrap_or_else(|| RequestId::new(SystemTime::now()).to_string());
+        Ok(Host {
+            setup,
+            pipeline,
+            session,
+        })
+    }
+}
+
+/// An approver for programs without a person: the answer is always no.
+pub(crate) struct NoPerson;
+
+impl Approver for NoPerson {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        let tool = &card.tool;
+        let way_out = format!(
+            "no approver is set on this host; `mimir call {tool}` with the same arguments asks on a terminal"
+        );
+        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+    }
+}

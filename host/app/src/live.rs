@@ -1,0 +1,312 @@
+//! Settings, tools and grants while a command goes on: whatever changes is read again, and what cannot be read
+//! leaves the last good state in force.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mimir_core::pipeline::World;
+use mimir_core::{Policy, Quarantined, ToolError};
+use mimir_script::Scripts;
+use mimir_wasm::{Loaded, Toolbox, WasmHost};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::interface::warn;
+use crate::settings::{Change, Watched};
+use crate::setup::Setup;
+
+mod freshness;
+mod keeper;
+
+pub use freshness::Freshness;
+pub use keeper::Keeper;
+
+/// How often the files are looked at. A look costs some microseconds.
+pub const EVERY: Duration = Duration::from_secs(1);
+
+/// How long a file looks the same that nobody is writing.
+const SETTLED: Duration = Duration::from_millis(10);
+
+/// What there is now, and what it is made from.
+pub struct Live {
+    setup: Setup,
+    policy: Policy,
+    host: Arc<WasmHost>,
+    scripts: Scripts,
+    watched: Watched,
+    freshness: Arc<Freshness>,
+    loaded: Loaded,
+    /// How often the tools of servers had changed when they were looked at last.
+    servers: usize,
+    /// Asks the servers of which nothing is known.
+    asking: Option<AbortHandle>,
+    /// Told when all components in the folder were described.
+    described: watch::Sender<bool>,
+}
+
+/// What has changed.
+pub enum News {
+    /// Other rules, tools or grants.
+    World {
+        /// All of it, as it is now.
+        world: Box<World>,
+        /// Whether the config files could not be read before.
+        mended: bool,
+    },
+    /// A config file cannot be used: what counted before counts on.
+    Broken(ToolError),
+}
+
+impl Live {
+    /// What there is when the command begins.
+    pub async fn new(setup: Setup) -> Result<Self, ToolError> {
+        let mut live = Self::start(setup)?;
+        live.load_first(live.toolbox()).await;
+        Ok(live)
+    }
+
+    /// Loads the tools that are known when the command begins, without compiling anything. Components that were never
+    /// described are described while [`Self::follow`] runs, and arrive as updates.
+    pub async fn begin(setup: Setup) -> Result<Self, ToolError> {
+        let mut live = Self::start(setup)?;
+        live.load_first(live.toolbox().described_only()).await;
+        Ok(live)
+    }
+
+    async fn load_first(&mut self, toolbox: Toolbox) {
+        self.loaded = toolbox.load().await;
+        self.scripts.join(&mut self.loaded);
+        self.described.send_replace(self.loaded.unseen == 0);
+        self.ask_servers();
+        self.prepare();
+    }
+
+    fn start(setup: Setup) -> Result<Self, ToolError> {
+        stay_small();
+        let host = setup.host();
+        // Before the grants are read, so that none is missed.
+        let watched = Watched::new(&setup.places, &setup.workspace, &setup.settings);
+        Ok(Self {
+            policy: setup.settings.policy()?,
+            scripts: setup.scripts(Arc::clone(&host)),
+            host,
+            freshness: Arc::new(Freshness::new(watched.files())),
+            watched,
+            loaded: Loaded::default(),
+            servers: 0,
+            asking: None,
+            described: watch::Sender::new(false),
+            setup,
+        })
+    }
+
+    /// A channel that turns true when all components in the folder were described, and count.
+    pub fn described(&self) -> watch::Receiver<bool> {
+        self.described.subscribe()
+    }
+
+    /// What the tools and rules came from.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// What runs components.
+    pub fn host(&self) -> &Arc<WasmHost> {
+        &self.host
+    }
+
+    /// The tools as they were found last, with what is granted to them now, under the last good rules.
+    pub fn world(&self) -> World {
+        let mut tools = self.loaded.tools.clone();
+        let mut quarantined = self.loaded.quarantined.clone();
+        let found = self.setup.servers.all().known();
+        tools.extend(found.tools);
+        quarantined.extend(found.quarantined);
+        let registry = self.setup.join(tools, quarantined);
+        self.setup.joined(self.policy.clone(), registry)
+    }
+
+    /// Brings a pipeline up to date before a call, while [`Self::follow`] runs.
+    pub fn freshness(&self) -> Arc<Freshness> {
+        Arc::clone(&self.freshness)
+    }
+
+    /// Looks at everything every so often and hands on what has changed, until it is dropped.
+    pub async fn follow<E>(
+        &mut self,
+        every: Duration,
+        mut on: impl FnMut(&Setup, News) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let toolbox = self.toolbox();
+            let reads_tools = self.reads_tools();
+            let found = Mutex::new(None);
+            let take = || found.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let newer = AtomicBool::new(false);
+            let mut watch = pin!(toolbox.watch(every, |loaded| {
+                newer.store(true, Ordering::Release);
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
+            }));
+            // To describe what is new may take a while, in which everything else goes on.
+            let mut load = pin!(toolbox.load());
+            let (mut watching, mut loading) = (true, true);
+            let servers = Arc::clone(self.setup.servers.all());
+            let freshness = Arc::clone(&self.freshness);
+            let following = freshness.following();
+            // The first of two looks: the first call finds that nothing has changed, and waits for nothing.
+            let change = self.watched.look();
+            for news in self.take_up(change, None) {
+                on(&self.setup, news)?;
+            }
+            while reads_tools == self.reads_tools() {
+                let (mut change, mut first) = (None, None);
+                tokio::select! {
+                    // The watcher has its first look before the folder is read: nothing falls between the two.
+                    biased;
+                    () = &mut watch, if watching => watching = false,
+                    loaded = &mut load, if loading => {
+                        loading = false;
+                        first = Some(loaded);
+                    }
+                    // What a server has just said counts at once.
+                    () = servers.changed() => {}
+                    () = freshness.wanted() => change = self.settled().await,
+                    () = tokio::time::sleep(every) => {}
+                }
+                let mut tools = take();
+                change = change.or_else(|| self.watched.look());
+                if let Some(loaded) = &mut tools {
+                    self.scripts.join(loaded);
+                }
+                if let Some(mut loaded) = first.filter(|_| !newer.load(Ordering::Acquire)) {
+                    self.scripts.join(&mut loaded);
+                    tools = Some(loaded).filter(|loaded| !is_same(loaded, &self.loaded));
+                }
+                for news in self.take_up(change, tools) {
+                    on(&self.setup, news)?;
+                }
+                if !loading {
+                    self.described
+                        .send_if_modified(|described| !std::mem::replace(described, true));
+                }
+                following.looked();
+            }
+        }
+    }
+
+    /// Looks at the config files and grants now, and gives what has changed.
+    pub async fn catch_up(&mut self) -> Vec<News> {
+        let change = self.settled().await;
+        self.take_up(change, None)
+    }
+
+    /// Looks at the config files and grants until a change looks the same twice.
+    async fn settled(&mut self) -> Option<Change> {
+        if let Some(change) = self.watched.look() {
+            return Some(change);
+        }
+        tokio::time::sleep(SETTLED).await;
+        self.watched.look()
+    }
+
+    fn take_up(&mut self, change: Option<Change>, tools: Option<Loaded>) -> Vec<News> {
+        let mut news = Vec::new();
+        let mut differs = tools.is_some();
+        let servers = self.setup.servers.all().changes();
+        differs |= std::mem::replace(&mut self.servers, servers) != servers;
+        if let Some(loaded) = tools {
+            self.loaded = loaded;
+            self.prepare();
+        }
+        let mut mended = false;
+        if let Some(change) = change {
+            mended = change.mended;
+            differs |= change.granted;
+            match change.read {
+                Some(Ok((settings, policy))) => {
+                    self.setup.servers.set(&settings);
+                    (self.setup.settings, self.policy) = (settings, policy);
+                    self.ask_servers();
+                    differs = true;
+                }
+                Some(Err(error)) => news.push(News::Broken(error)),
+                None => {}
+            }
+        }
+        if differs {
+            let world = Box::new(self.world());
+            news.push(News::World { world, mended });
+        }
+        news
+    }
+
+    /// Asks the servers of which nothing is known, while others are served. What they say is found like any change.
+    /// Those that fail are asked again after a while, for as long as there are any.
+    fn ask_servers(&mut self) {
+        if let Some(before) = self.asking.take() {
+            before.abort();
+        }
+        let servers = Arc::clone(self.setup.servers.all());
+        if servers.known().unseen == 0 {
+            return;
+        }
+        let asking = tokio::spawn(async move {
+            let tell = |left_out: &Quarantined| {
+                let place = mimir_core::text::visible(&left_out.location);
+                let reason = mimir_core::text::visible(&left_out.reason);
+                warn(format_args!("{place}: {reason}"));
+            };
+            servers.load_all(mimir_mcp::client::AGAIN, tell).await;
+        });
+        self.asking = Some(asking.abort_handle());
+    }
+
+    /// Makes the engine of scripts ready, if there are any: what takes seconds the first time is over before a call.
+    fn prepare(&self) {
+        if self.loaded.scripts.is_empty() {
+            return;
+        }
+        let engine = Arc::clone(self.scripts.engine());
+        tokio::spawn(async move {
+            if let Err(error) = engine.prepare().await {
+                tracing::warn!(%error, "scripts cannot run");
+            }
+        });
+    }
+
+    fn reads_tools(&self) -> bool {
+        self.setup.settings.config.tools.auto_load_custom_tools
+    }
+
+    /// The folder may be made later, so whether it is there now is not asked.
+    fn toolbox(&self) -> Toolbox {
+        let folder = self.reads_tools().then(|| self.setup.workspace.tools());
+        self.setup.toolbox_of(Arc::clone(&self.host), folder)
+    }
+}
+
+/// Takes memory in small pages from here on: who waits for calls most of the time holds what it needs, and not what
+/// huge pages round that up to, which is two thirds more with a hundred plugins.
+fn stay_small() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "memory is taken in huge pages");
+    }
+}
+
+/// Whether the same tools were found, and the same left out.
+fn is_same(one: &Loaded, other: &Loaded) -> bool {
+    let mut pairs = one.tools.iter().zip(&other.tools);
+    one.quarantined == other.quarantined
+        && one.tools.len() == other.tools.len()
+        && pairs.all(|(one, other)| {
+            let (from, theirs) = (&one.origin, &other.origin);
+            one.name() == other.name()
+                && (&from.location, &from.digest) == (&theirs.location, &theirs.digest)
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Where the audit log of a workspace ended when this user last wrote to it.
+//!
+//! It is kept in the user's own folder, beside what the user has said about the workspace: who can write the log
+//! cannot write this. What has once come apart stays so until a person removes the file: a log that was cut does
+//! not become whole because it has grown again.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use mimir_audit::{FileAudit, Head, Log};
+use mimir_core::config::AuditSettings;
+use mimir_core::files::{self, Links};
+use mimir_core::text::visible;
+
+use crate::interface::warn;
+use crate::ledger::UserLedger;
+use crate::places::Places;
+use crate::private::{self, Readers};
+use crate::workspace::Workspace;
+
+/// The last line of the log, as this user's folder has it. A command that writes to the log brings it up to date
+/// when it ends.
+pub struct Memory {
+    path: Option<PathBuf>,
+    log: PathBuf,
+    writer: OnceLock<(Arc<FileAudit>, Option<Head>)>,
+}
+
+/// The file is as long as a head is; what is longer is none.
+const LONGEST: u64 = 1024;
+
+/// A line for each config file, of which there are a handful.
+const SEEN_MAX: u64 = 64 << 10;
+
+impl Memory {
+    /// What is remembered of this workspace. Nothing is read before it is asked for.
+    pub fn of(places: &Places, workspace: &Workspace) -> Self {
+        let ledger = UserLedger::new(places, workspace);
+        Self {
+            path: ledger.map(|ledger| ledger.path().with_extension("head")),
+            log: workspace.audit(),
+            writer: OnceLock::new(),
+        }
+    }
+
+    /// The writer of the log; the same each time.
+    pub fn writer(&self, settings: AuditSettings) -> Arc<FileAudit> {
+        let made = || {
+            // Read before the log is opened: whatever others write meanwhile comes after this.
+            let before = self.read();
+            (Arc::new(FileAudit::new(&self.log, settings)), before)
+        };
+        Arc::clone(&self.writer.get_or_init(made).0)
+    }
+
+    /// The line that is remembered as the last.
+    pub fn read(&self) -> Option<Head> {
+        let bytes = files::read(self.path.as_ref()?, Links::Followed, LONGEST).ok()?;
+        Head::decode(&bytes)
+    }
+
+    /// Remembers what the config files are now. Gives those that are not as they were when this was asked last;
+    /// none the first time.
+    pub fn files(&self, now: &[(String, String)]) -> Vec<(String, String)> {
+        let Some(path) = self.path.as_ref().map(|path| path.with_extension("seen")) else {
+            return Vec::new();
+        };
+        let text: String = now
+            .iter()
+            .map(|(file, digest)| format!("{digest} {file}\n"))
+            .collect();
+        let before = files::read_text(&path, Links::Followed, SEEN_MAX).ok();
+        if before.as_deref() == Some(text.as_str()) {
+            return Vec::new();
+        }
+        let folder = path.parent().map_or(Ok(()), private::private_folder);
+        let written =
+            folder.and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
+        if let Err(error) = written {
+            tracing::debug!(%error, "what the config files are now is not remembered");
+        }
+        let Some(before) = before else {
+            return Vec::new();
+        };
+        let lines: Vec<&str> = text.lines().collect();
+        let changed = now.iter().zip(&lines);
+        let changed = changed.filter(|(_, line)| !before.lines().any(|old| old == **line));
+        let changed = changed.map(|(file, _)| file.clone());
+        let gone = before.lines().filter_map(|line| line.split_once(' '));
+        let gone = gone.filter(|(_, old)| !now.iter().any(|(file, _)| file == old));
+        let gone = gone.map(|(_, old)| (old.to_owned(), String::new()));
+        changed.chain(gone).collect()
+    }
+
+    /// What a person can do who has removed or cut the log.
+    pub fn way_out(&self) -> String {
+        let path = self.path.as_deref().unwrap_or(&self.log);
+        format!(
+            "if you removed or replaced the log yourself, remove {} too",
+            visible(&path.display().to_string())
+        )
+    }
+
+    /// Remembers where the log has come to, unless it is another than the one that is remembered.
+    fn note(&self, audit: &FileAudit, before: Option<Head>) -> io::Result<()> {
+        let (Some(path), Some((opened, now))) = (&self.path, audit.course()) else {
+            return Ok(());
+        };
+        if let Some(before) = before
+            && before != opened
+            && (opened.seq <= before.seq || !Log::at(&self.log).snapshot()?.has(before)?)
+        {
+            warn(format_args!(
+                "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` says more"
+            ));
+            return Ok(());
+        }
+        if self.read().is_some_and(|known| known.seq >= now.seq) {
+            return Ok(());
+        }
+        if let Some(folder) = path.parent() {
+            private::private_folder(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            options.mode(0o600);
+        }
+        // In place and always as long: what is here is never half of anything.
+        files::open_with(path, Links::Followed, &mut options)?.write_all(&now.encode())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some((audit, before)) = self.writer.get()
+            && let Err(error) = self.note(audit, *before)
+        {
+            tracing::debug!(%error, "where the audit log ends is not remembered");
+        }
+    }
+}

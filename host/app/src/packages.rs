@@ -1,0 +1,333 @@
+//! Packages of npm and PyPI that are MCP servers: downloaded once into mimir's cache, pinned, and started from there.
+//!
+//! A folder of the store is written under another name and renamed when it is whole, so that a download that was killed
+//! leaves nothing that is used. The caches of npm and pip are not touched.
+
+use std::path::{Path, PathBuf};
+
+use mimir_core::backend::BoxFuture;
+use mimir_core::config::{BindMount, McpPackage, PackageRegistry, SandboxMode};
+use mimir_core::launch::{Launch, LaunchFolder, Launched, Launcher};
+use mimir_core::{Code, ToolError};
+use mimir_process::Programs;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::ledger;
+use crate::places::Places;
+use crate::private;
+use crate::workspace::Workspace;
+
+mod install;
+mod npm;
+mod pypi;
+mod registry;
+mod tree;
+
+pub use install::{Download, Installer};
+
+/// The installed packages of this user.
+#[derive(Debug, Clone)]
+pub struct PackageStore {
+    folder: Option<PathBuf>,
+}
+
+/// The record in the folder of an installed package. It is written last.
+#[derive(Debug, Serialize, Deserialize)]
+struct Installed {
+    package: McpPackage,
+    /// The command line of its program: a path that begins with `./` is below the folder.
+    start: Vec<String>,
+}
+
+/// The file that says so.
+const RECORD: &str = "mimir-package.json";
+
+/// Digits of the digest that tells builds of one version apart.
+const DIGEST: usize = 12;
+
+impl PackageStore {
+    /// The store in the user's cache folder.
+    pub fn new(places: &Places) -> Self {
+        let cache = places.cache.as_ref();
+        Self {
+            folder: cache.map(|cache| cache.join("mcp").join("packages")),
+        }
+    }
+
+    /// The folder of all packages, made if it is not there.
+    fn root(&self) -> Result<&Path, ToolError> {
+        let folder = self.folder.as_deref().ok_or_else(|| {
+            let message =
+                "there is no folder for packages: set MIMIR_CACHE_DIR to an absolute path";
+            ToolError::new(Code::Unavailable, message)
+        })?;
+        private::private_folder(folder)
+            .map_err(|error| crate::file_error::file_error("make", folder, &error))?;
+        Ok(folder)
+    }
+
+    /// The folder of this package, installed or not.
+    fn place(&self, package: &McpPackage) -> Option<PathBuf> {
+        let text = serde_json::to_vec(package).unwrap_or_default();
+        let digest = format!("{:x}", Sha256::digest(text));
+        let plain = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+            true => c,
+            false => '-',
+        };
+        let name: String = package.name.chars().map(plain).collect();
+        let (registry, version) = (package.registry.as_str(), &package.version);
+        let version: String = version.chars().map(plain).collect();
+        let name = format!(
+            "{registry}-{}-{version}-{}",
+            name.trim_matches('-'),
+            &digest[..DIGEST]
+        );
+        Some(self.folder.as_ref()?.join(name))
+    }
+
+    /// The folder and the command line of a package, if it is installed.
+    pub fn find(&self, package: &McpPackage) -> Option<(PathBuf, Vec<String>)> {
+        let folder = self.place(package)?;
+        let text = private::read(&folder.join(RECORD), private::Closed::Writing).ok()??;
+        let installed: Installed = serde_json::from_str(&text).ok()?;
+        if installed.package != *package {
+            return None;
+        }
+        let words = installed
+            .start
+            .into_iter()
+            .map(|word| match word.strip_prefix("./") {
+                Some(below) => folder.join(below).display().to_string(),
+                None => word,
+            });
+        let words = words.collect();
+        Some((folder, words))
+    }
+
+    /// Takes over a folder in which a package was installed. Another process may have been faster: that one stays.
+    fn keep(
+        &self,
+        staging: &Path,
+        package: &McpPackage,
+        start: Vec<String>,
+    ) -> Result<(), ToolError> {
+        let fault = |error: &dyn std::fmt::Display| {
+            ToolError::new(
+                Code::ExecutionError,
+                format!("the package cannot be kept: {error}"),
+            )
+        };
+        let installed = Installed {
+            package: package.clone(),
+            start,
+        };
+        let text = serde_json::to_string_pretty(&installed).map_err(|error| fault(&error))?;
+        private::replace(
+            &staging.join(RECORD),
+            text.as_bytes(),
+            private::Readers::Owner,
+        )
+        .map_err(|error| fault(&error))?;
+        let place = self
+            .place(package)
+            .ok_or_else(|| fault(&"there is no cache folder"))?;
+        if self.find(package).is_some() {
+            return Ok(());
+        }
+        // One that is not whole was left by another version of mimir, or damaged.
+        let _ = std::fs::remove_dir_all(&place);
+        match std::fs::rename(staging, &place) {
+            Err(_) if self.find(package).is_some() => Ok(()),
+            renamed => renamed.map_err(|error| fault(&error)),
+        }
+    }
+}
+
+/// Starts servers: those of packages from the store, all others as their settings say.
+pub struct PackagePrograms {
+    programs: Programs,
+    store: PackageStore,
+    /// The folder with a home for each server of a package.
+    homes: Option<PathBuf>,
+    root: PathBuf,
+}
+
+impl PackagePrograms {
+    /// A runner of the packages in this store.
+    pub fn new(
+        programs: Programs,
+        store: PackageStore,
+        places: &Places,
+        workspace: &Workspace,
+    ) -> Self {
+        Self {
+            programs,
+            store,
+            homes: ledger::place(places, workspace, "homes"),
+            root: workspace.root().to_owned(),
+        }
+    }
+
+    /// The launch of an installed package: its program, its folder to be read, and a home of its own.
+    fn prepared(&self, mut launch: Launch, package: &McpPackage) -> Result<Launch, ToolError> {
+        let server = launch.name.clone();
+        let Some((folder, mut words)) = self.store.find(package) else {
+            let message = format!(
+                "the package {package} of the server `{server}` is not installed on this machine"
+            );
+            let way = format!("`mimir mcp install {server}` downloads it");
+            return Err(ToolError::new(Code::Unavailable, message).with_way_out([way]));
+        };
+        let folders = launch.folders.clone().unwrap_or_default();
+        words.extend(
+            launch
+                .words
+                .iter()
+                .map(|word| below_root(word, &folders, &self.root)),
+        );
+        launch.words = words;
+        match launch.sandbox.mode.unwrap_or_default() {
+            SandboxMode::None => return Ok(launch),
+            SandboxMode::Container => {
+                let message = format!(
+                    "the package {package} of the server `{server}` does not run in a container"
+                );
+                let way = format!(
+                    "`sandbox: process` in mcp.servers.{server} starts it in the kernel's sandbox"
+                );
+                return Err(ToolError::new(Code::Unavailable, message).with_way_out([way]));
+            }
+            SandboxMode::Auto | SandboxMode::Process => {}
+        }
+        let sandbox = &mut launch.sandbox;
+        sandbox.mode = Some(SandboxMode::Process);
+        (sandbox.image, sandbox.socket) = (None, None);
+        sandbox.images.clear();
+        let path = folder.display().to_string();
+        sandbox.bind_mounts.push(BindMount {
+            from: path.clone(),
+            at: path,
+            writable: false,
+        });
+        let network = sandbox.network_access == Some(true);
+        let preload = folder.join(npm::PRELOAD_NAME);
+        let is_set = launch
+            .environment
+            .iter()
+            .any(|(name, _)| name == "NODE_OPTIONS");
+        if network && package.registry == PackageRegistry::Npm && preload.is_file() && !is_set {
+            let path = preload
+                .display()
+                .to_string()
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"");
+            let option = format!("--require=\"{path}\"");
+            launch.environment.push(("NODE_OPTIONS".to_owned(), option));
+        }
+        let home = self.home(&server)?;
+        for (_, value) in &mut launch.environment {
+            in_home(value, &home);
+        }
+        launch
+            .words
+            .iter_mut()
+            .for_each(|word| in_home(word, &home));
+        if !launch.environment.iter().any(|(name, _)| name == "HOME") {
+            launch
+                .environment
+                .push(("HOME".to_owned(), home.display().to_string()));
+        }
+        launch.private.push(home);
+        Ok(launch)
+    }
+
+    /// The home of a server in this workspace. What it keeps there is there at its next start.
+    fn home(&self, server: &str) -> Result<PathBuf, ToolError> {
+        let homes = self.homes.as_ref().ok_or_else(|| {
+            let message = "there is no folder for the homes of servers: set MIMIR_CONFIG_DIR to an absolute path";
+            ToolError::new(Code::Unavailable, message)
+        })?;
+        let home = homes.join(server);
+        private::private_folder(&home)
+            .map_err(|error| crate::file_error::file_error("make", &home, &error))?;
+        Ok(home)
+    }
+}
+
+impl Launcher for PackagePrograms {
+    fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
+        Box::pin(async move {
+            let launch = match launch.package.clone() {
+                Some(package) => self.prepared(launch, &package)?,
+                None => launch,
+            };
+            self.programs.launch(launch).await
+        })
+    }
+}
+
+/// A value that begins with `~/` is a path in the server's own home.
+fn in_home(value: &mut String, home: &Path) {
+    if let Some(below) = value.strip_prefix("~/") {
+        *value = home.join(below).display().to_string();
+    }
+}
+
+/// An argument as the program is given it: `.`, and what begins with `./`, is a path in the workspace if it lies in one
+/// of the folders that the server was given.
+fn below_root(word: &str, folders: &[LaunchFolder], root: &Path) -> String {
+    let (option, value) = match word.split_once('=') {
+        Some((option, value)) if option.starts_with('-') => (Some(option), value),
+        _ => (None, word),
+    };
+    let below = match value {
+        "." => Some(""),
+        value => value.strip_prefix("./"),
+    };
+    let Some(below) = below.filter(|below| !below.split('/').any(|part| part == "..")) else {
+        return word.to_owned();
+    };
+    let given = folders.iter().any(|folder| match folder.path.as_str() {
+        "." => true,
+        path => Path::new(below).starts_with(path),
+    });
+    if !given {
+        return word.to_owned();
+    }
+    let path = match below {
+        "" => root.to_owned(),
+        below => root.join(below),
+    };
+    match option {
+        Some(option) => format!("{option}={}", path.display()),
+        None => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_in_given_folders_become_absolute() {
+        let folder = |path: &str| LaunchFolder {
+            path: path.to_owned(),
+            writable: true,
+        };
+        let root = Path::new("/work");
+        for (word, folders, given) in [
+            (".", vec![folder(".")], "/work"),
+            ("./a/b.db", vec![folder(".")], "/work/a/b.db"),
+            ("--db=./a/b.db", vec![folder("a")], "--db=/work/a/b.db"),
+            ("./b", vec![folder("a")], "./b"),
+            ("./ab", vec![folder("a")], "./ab"),
+            ("./a/../../x", vec![folder(".")], "./a/../../x"),
+            (".", vec![], "."),
+            ("a", vec![folder(".")], "a"),
+            ("x=./a", vec![folder(".")], "x=./a"),
+        ] {
+            assert_eq!(below_root(word, &folders, root), given, "{word}");
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! The download of a package: in a sandbox of its own that reaches the registry alone, into a folder that is renamed when
+//! it is whole. It has no limit of time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mimir_core::config::{McpPackage, PackageRegistry, SandboxMode, SandboxSettings};
+use mimir_core::launch::{Launch, Launched, Launcher as _};
+use mimir_core::network::HostPattern;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Code, ToolError};
+use mimir_mcp::client::PackageRequest;
+use mimir_process::Programs;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+
+use super::registry::{Configured, split_userinfo};
+use super::tree::PackageTree;
+use super::{PackageStore, npm, pypi};
+use crate::interface::{self, Progress};
+use crate::servers::empty_folders;
+use crate::servers::gate::{self, CurrentSettings, Declared};
+use crate::setup::Setup;
+
+/// A package to download, with the options of the download.
+#[derive(Debug, Clone)]
+pub struct Download {
+    /// The package and its version range.
+    pub request: PackageRequest,
+    /// The build that it must be, where one is pinned already.
+    pub pinned: Option<McpPackage>,
+    /// True if a person is shown other dependencies than the pinned ones before anything of them runs.
+    pub other_dependencies: bool,
+    /// Lets packages run programs of their own while they are installed.
+    pub install_scripts: bool,
+    /// The sandbox of the server: `none` downloads without one, too.
+    pub sandbox: Option<SandboxMode>,
+}
+
+impl Download {
+    /// A pinned package, once more.
+    pub fn again(package: &McpPackage, sandbox: Option<SandboxMode>) -> Self {
+        let separator = match package.registry {
+            PackageRegistry::Npm => "@",
+            PackageRegistry::Pypi => "==",
+        };
+        Self {
+            request: PackageRequest {
+                registry: package.registry,
+                requirement: format!("{}{separator}{}", package.name, package.version),
+                with: package.with.clone(),
+                program: Some(package.program.clone()),
+                args: Vec::new(),
+            },
+            pinned: Some(package.clone()),
+            other_dependencies: false,
+            install_scripts: package.install_scripts,
+            sandbox,
+        }
+    }
+}
+
+/// Downloads packages for a workspace.
+pub struct Installer<'a> {
+    setup: &'a Setup,
+    store: PackageStore,
+    current: Arc<CurrentSettings>,
+    quiet: bool,
+}
+
+/// Lines of an installer's stderr that are shown where it fails.
+const LAST_LINES: usize = 6;
+
+/// Characters of them.
+const LINES_MOST: usize = 1_500;
+
+/// Bytes of a line that are kept.
+const LINE_MOST: usize = 2_000;
+
+/// Tells downloads of one process apart.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The prefix of the folders of downloads that are under way.
+const STAGING: &str = ".staging-";
+
+impl<'a> Installer<'a> {
+    /// `quiet` shows no progress.
+    pub fn new(setup: &'a Setup, quiet: bool) -> Self {
+        Self {
+            setup,
+            store: PackageStore::new(&setup.places),
+            current: Arc::new(CurrentSettings::new(&setup.settings)),
+            quiet,
+        }
+    }
+
+    /// Downloads a package, unless the pinned build is there already. Gives the pin.
+    pub async fn install(&self, download: &Download) -> Result<McpPackage, ToolError> {
+        if let Some(package) = &download.pinned
+            && self.store.find(package).is_some()
+        {
+            return Ok(package.clone());
+        }
+        let staging = Staging::new(self.store.root()?)?;
+        let run = Run {
+            installer: self,
+            download,
+            staging: staging.path(),
+        };
+        let (package, start, tree) = match download.request.registry {
+            PackageRegistry::Npm => npm::install(&run).await?,
+            PackageRegistry::Pypi => pypi::install(&run).await?,
+        };
+        if let Some(pinned) = &download.pinned
+            && (&pinned.version, &pinned.integrity) != (&package.version, &package.integrity)
+        {
+            let message = format!(
+                "the registry now delivers something else as {pinned}: expected {}, got {} with {}; nothing was installed",
+                pinned.integrity, package.version, package.integrity
+            );
+            let way =
+                "if you trust the new build, `mimir mcp remove NAME` and `mimir mcp add` it again";
+            return Err(
+                ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()])
+            );
+        }
+        if let Some(pinned) = &download.pinned
+            && !download.other_dependencies
+        {
+            self.same_dependencies(pinned, &tree)?;
+        }
+        tree.keep(&self.setup.places)?;
+        self.store.keep(staging.path(), &package, start)?;
+        Ok(package)
+    }
+
+    /// Refuses other dependencies than those that are pinned. A pin of an older version has none.
+    fn same_dependencies(&self, pinned: &McpPackage, tree: &PackageTree) -> Result<(), ToolError> {
+        let digest = tree.digest();
+        let Some(before) = pinned.dependencies.as_ref().filter(|it| **it != digest) else {
+            return Ok(());
+        };
+        let known = PackageTree::read(&self.setup.places, before);
+        let message = format!(
+            "what {pinned} depends on is not what it was when it was trusted: {}; expected {before}, got {digest}; nothing was installed",
+            tree.difference(known.as_ref())
+        );
+        let way = "`mimir mcp trust NAME` starts the server with them in its sandbox, shows what it says then, and accepts them if you say yes";
+        Err(ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()]))
+    }
+
+    /// Returns true if a package is installed.
+    pub fn has(&self, package: &McpPackage) -> bool {
+        self.store.find(package).is_some()
+    }
+
+    /// The change of the dependencies between two pins of a package, in words.
+    pub fn difference(&self, before: &McpPackage, now: &McpPackage) -> String {
+        let read = |package: &McpPackage| {
+            let digest = package.dependencies.as_deref()?;
+            PackageTree::read(&self.setup.places, digest)
+        };
+        let now = read(now).unwrap_or_default();
+        now.difference(read(before).as_ref())
+    }
+
+    fn declared(&self, hosts: Vec<HostPattern>, what: &str) -> Declared {
+        Declared {
+            who: format!("the download of {what}"),
+            hosts,
+            registry: true,
+            remedy: "only the configured registry is reached while a package is downloaded"
+                .to_owned(),
+        }
+    }
+
+    /// The text at a URL of the registry, as mimir reads it itself.
+    pub(super) async fn page(&self, url: &str, what: &str) -> Result<String, ToolError> {
+        let declared = self.declared(vec![super::registry::host(url)?], what);
+        let (plain, _) = split_userinfo(url);
+        let setup = self.setup;
+        let audit = setup.audit();
+        let client = gate::client(
+            declared,
+            Arc::clone(&self.current),
+            setup.workspace.root(),
+            audit,
+        )?;
+        let fetched = client.get(&plain).await.map_err(ToolError::from)?;
+        match fetched.status.is_success() {
+            true => Ok(String::from_utf8_lossy(&fetched.body).into_owned()),
+            false => Err(ToolError::new(
+                Code::Network,
+                format!("HTTP {}", fetched.status),
+            )),
+        }
+    }
+}
+
+/// A download that is under way.
+pub(super) struct Run<'a> {
+    pub(super) installer: &'a Installer<'a>,
+    pub(super) download: &'a Download,
+    pub(super) staging: &'a Path,
+}
+
+impl Run<'_> {
+    /// The package in words.
+    pub(super) fn what(&self) -> &str {
+        &self.download.request.requirement
+    }
+
+    /// Checks that install scripts cannot read credentials of the configuration.
+    pub(super) fn check(&self, configured: &Configured) -> Result<(), ToolError> {
+        if configured.has_credentials() && self.download.install_scripts {
+            let message = "the URL of the configured registry has a password in it, which install scripts could read";
+            let way = "leave out --install-scripts, or take the password out of the URL";
+            return Err(
+                ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()])
+            );
+        }
+        Ok(())
+    }
+
+    /// Runs one program of the installation to its end. Without hosts it has no network.
+    pub(super) async fn program(
+        &self,
+        words: Vec<String>,
+        environment: Vec<(String, String)>,
+        hosts: Vec<HostPattern>,
+        doing: &str,
+    ) -> Result<(), ToolError> {
+        let setup = self.installer.setup;
+        let base = &setup.settings.config.sandbox;
+        let mode = match self.download.sandbox.or(base.mode).unwrap_or_default() {
+            SandboxMode::None => SandboxMode::None,
+            _ => SandboxMode::Process,
+        };
+        let bare = mode == SandboxMode::None;
+        let mut environment = environment;
+        if !bare {
+            // A registry of this machine is reached by the proxy, too: the sandbox has a loopback of its own.
+            for name in ["no_proxy", "NO_PROXY", "npm_config_noproxy"] {
+                environment.push((name.to_owned(), String::new()));
+            }
+        }
+        let shown = words
+            .first()
+            .map_or("", |word| word.rsplit('/').next().unwrap_or_default())
+            .to_owned();
+        let launch = Launch {
+            name: self.what().to_owned(),
+            words,
+            environment,
+            sandbox: SandboxSettings {
+                mode: Some(mode),
+                network_access: (!bare && !hosts.is_empty()).then_some(true),
+                ..SandboxSettings::default()
+            },
+            hosts: hosts.clone(),
+            folders: Some(Vec::new()),
+            private: vec![self.staging.to_owned()],
+            ..Launch::default()
+        };
+        let programs = Programs::new(setup.workspace.root(), empty_folders(&setup.places));
+        let (current, root) = (
+            Arc::clone(&self.installer.current),
+            setup.workspace.root().to_owned(),
+        );
+        let declared = self.installer.declared(hosts, self.what());
+        let audit = setup.audit();
+        let programs = programs.with_proxies(Arc::new(move |_: &Launch| {
+            gate::proxy(declared.clone(), Arc::clone(&current), &root, audit.clone())
+        }));
+        let progress = if self.installer.quiet {
+            None
+        } else {
+            interface::progress(&format!("{doing} {}", self.what()))
+        };
+        let Launched {
+            stdin,
+            stdout,
+            stderr,
+            mut hold,
+        } = programs.launch(launch).await?;
+        drop(stdin);
+        let (out, err, ended) = tokio::join!(
+            lines(stdout, progress.as_deref()),
+            lines(stderr, progress.as_deref()),
+            hold.wait()
+        );
+        drop(progress);
+        match ended? {
+            0 => Ok(()),
+            code => Err(self.failed(&shown, code, if err.is_empty() { out } else { err })),
+        }
+    }
+
+    fn failed(&self, program: &str, code: i32, lines: Vec<String>) -> ToolError {
+        let words = visible(prefix(&lines.join(" / "), LINES_MOST));
+        let what = self.what();
+        let message = format!(
+            "{what} could not be installed: `{program}` ended with the exit code {code}: {words}"
+        );
+        let mut ways = Vec::new();
+        let lower = words.to_lowercase();
+        let built = [
+            "no matching distribution",
+            "install script",
+            "node-gyp",
+            "only-binary",
+            "no binary",
+        ];
+        if !self.download.install_scripts && built.iter().any(|part| lower.contains(part)) {
+            ways.push(
+                "if it, or a package that it needs, has to be built here: --install-scripts lets packages run programs while they are installed, in the sandbox"
+                    .to_owned(),
+            );
+        }
+        if self.download.sandbox != Some(SandboxMode::None)
+            && [
+                "403",
+                "proxy",
+                "enotfound",
+                "econn",
+                "network",
+                "certificate",
+            ]
+            .iter()
+            .any(|part| lower.contains(part))
+        {
+            ways.push(
+                "only the configured registry is reached, and without the credentials of your own npm or pip settings; `--sandbox none` downloads with all that you may do"
+                    .to_owned(),
+            );
+        }
+        ToolError::new(Code::ExecutionError, message).with_way_out(ways)
+    }
+}
+
+/// The last lines of a stream. Each line moves the progress.
+async fn lines(
+    stream: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    progress: Option<&dyn Progress>,
+) -> Vec<String> {
+    let mut reader = BufReader::new(stream);
+    let mut last: Vec<String> = Vec::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return last,
+            Ok(_) => {}
+        }
+        line.truncate(LINE_MOST);
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        let fetched = text.contains("http fetch")
+            || text.starts_with("Downloading")
+            || text.starts_with("Collecting");
+        if fetched {
+            if let Some(progress) = progress {
+                progress.step();
+            }
+            continue;
+        }
+        if last.len() == LAST_LINES {
+            last.remove(0);
+        }
+        last.push(masked(text));
+    }
+}
+
+/// A line without the user and the password of a URL in it.
+fn masked(line: &str) -> String {
+    let words = line.split(' ').map(|word| split_userinfo(word).0);
+    let line = words.collect::<Vec<String>>().join(" ");
+    let mut line = line;
+    mimir_core::redact::Redactor::new().text(&mut line);
+    line
+}
+
+/// The folder that a package is installed in before it is whole; removed when this is dropped and it is still there.
+struct Staging(PathBuf);
+
+impl Staging {
+    fn new(root: &Path) -> Result<Self, ToolError> {
+        remove_left(root);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = root.join(format!("{STAGING}{}-{number}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        crate::private::private_folder(&path)
+            .map_err(|error| crate::file_error::file_error("make", &path, &error))?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes what downloads left that were killed.
+fn remove_left(root: &Path) {
+    for entry in root.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(STAGING)) else {
+            continue;
+        };
+        let process = rest
+            .split('-')
+            .next()
+            .and_then(|number| number.parse().ok());
+        if process.is_some_and(|process| process != std::process::id() && !is_alive(process)) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_alive(process: u32) -> bool {
+    let id = i32::try_from(process)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    id.is_some_and(|id| {
+        !matches!(
+            rustix::process::test_kill_process(id),
+            Err(rustix::io::Errno::SRCH)
+        )
+    })
+}
+
+#[cfg(not(unix))]
+fn is_alive(_: u32) -> bool {
+    true
+}

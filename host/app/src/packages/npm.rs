@@ -1,0 +1,233 @@
+//! Packages of npm: installed by npm, started by node.
+
+use std::path::Path;
+
+use mimir_core::config::{McpPackage, PackageRegistry};
+use mimir_core::{Code, ToolError};
+use serde_json::Value;
+
+use super::install::Run;
+use super::registry;
+use super::tree::PackageTree;
+
+/// Loaded before a server that was given the network, so that what asks no proxy by itself goes through it.
+const PRELOAD: &str = include_str!("proxy.cjs");
+
+/// Its name in the folder of a package.
+pub(super) const PRELOAD_NAME: &str = "mimir-proxy.cjs";
+
+/// Installs a package into the staging folder. Gives its pin, how its program is started from there, and all that was installed.
+pub(super) async fn install(
+    run: &Run<'_>,
+) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
+    let configured = registry::npm().await?;
+    run.check(&configured)?;
+    let staging = run.staging;
+    write(&staging.join("package.json"), "{\"private\": true}\n")?;
+    let request = &run.download.request;
+    let mut words: Vec<String> = ["npm", "install", "--save-exact", "--omit=dev", "--prefix"]
+        .map(str::to_owned)
+        .to_vec();
+    words.push(staging.display().to_string());
+    words.push("--".to_owned());
+    words.push(request.requirement.clone());
+    words.extend(request.with.iter().cloned());
+    let cache = staging.join(".npm");
+    let mut environment = configured.variables.clone();
+    for (key, value) in [
+        ("cache", cache.display().to_string()),
+        (
+            "ignore_scripts",
+            (!run.download.install_scripts).to_string(),
+        ),
+        ("audit", "false".to_owned()),
+        ("fund", "false".to_owned()),
+        ("update_notifier", "false".to_owned()),
+        ("progress", "false".to_owned()),
+        // A line for each request: the progress.
+        ("loglevel", "http".to_owned()),
+    ] {
+        environment.push((format!("npm_config_{key}"), value));
+    }
+    run.program(words, environment, configured.hosts()?, "downloading")
+        .await?;
+    let _ = std::fs::remove_dir_all(&cache);
+    write(&staging.join(PRELOAD_NAME), PRELOAD)?;
+    let name = name_of(&request.requirement);
+    let lock = read(&staging.join("node_modules/.package-lock.json"))?;
+    let entry = &lock["packages"][format!("node_modules/{name}")];
+    let text = |key: &str| {
+        entry[key].as_str().map(str::to_owned).ok_or_else(|| {
+            let message = format!(
+                "npm installed {name} without `{key}` in its lock file; it cannot be pinned"
+            );
+            ToolError::new(Code::ExecutionError, message)
+        })
+    };
+    let below = format!("node_modules/{name}");
+    let (program, file) = program(
+        &read(&staging.join(&below).join("package.json"))?,
+        name,
+        request.program.as_deref(),
+    )?;
+    let file = format!("./{below}/{}", file.trim_start_matches("./"));
+    let start = match is_script_of_node(&staging.join(&file)) {
+        true => vec!["node".to_owned(), file],
+        false => vec![file],
+    };
+    let tree = tree(staging, &lock);
+    let package = McpPackage {
+        registry: PackageRegistry::Npm,
+        name: name.to_owned(),
+        version: text("version")?,
+        integrity: text("integrity")?,
+        dependencies: Some(tree.digest()),
+        program,
+        with: request.with.clone(),
+        install_scripts: run.download.install_scripts,
+    };
+    Ok((package, start, tree))
+}
+
+/// The packages of a lock file: that of the folder, which names those of other platforms as well, or what was installed
+/// where npm wrote none.
+fn tree(staging: &Path, installed: &Value) -> PackageTree {
+    let whole = read(&staging.join("package-lock.json")).ok();
+    let whole = whole.filter(|lock| lock["packages"].is_object());
+    let lock = whole.as_ref().unwrap_or(installed);
+    let packages = lock["packages"].as_object().into_iter().flatten();
+    let packages = packages.filter_map(|(place, entry)| {
+        let name = place.strip_prefix("node_modules/")?;
+        let text = |key: &str| entry[key].as_str();
+        let digest = text("integrity").or(text("resolved")).unwrap_or_default();
+        Some((name, text("version").unwrap_or_default(), digest))
+    });
+    PackageTree::new(packages)
+}
+
+/// The name in a requirement such as `@scope/name@^1`.
+fn name_of(requirement: &str) -> &str {
+    let after_scope = requirement.find('/').map_or(1, |slash| slash + 1);
+    let at = requirement
+        .get(after_scope..)
+        .and_then(|rest| rest.find('@'));
+    at.map_or(requirement, |at| {
+        requirement.get(..after_scope + at).unwrap_or(requirement)
+    })
+}
+
+/// The program of a package and its file: the one that is asked for, the only one, or the one of the package's name.
+fn program(
+    package: &Value,
+    name: &str,
+    wanted: Option<&str>,
+) -> Result<(String, String), ToolError> {
+    let short = name.rsplit('/').next().unwrap_or(name);
+    let all: Vec<(String, String)> = match &package["bin"] {
+        Value::String(file) => vec![(short.to_owned(), file.clone())],
+        Value::Object(map) => {
+            let each = map
+                .iter()
+                .filter_map(|(name, file)| Some((name.clone(), file.as_str()?.to_owned())));
+            each.collect()
+        }
+        _ => Vec::new(),
+    };
+    let same_file = all
+        .iter()
+        .all(|(_, file)| Some(file) == all.first().map(|(_, file)| file));
+    let found = match wanted {
+        Some(wanted) => all.iter().find(|(name, _)| name == wanted),
+        None if same_file => all.first(),
+        None => all.iter().find(|(name, _)| name == short),
+    };
+    let found = found
+        .filter(|(_, file)| !file.starts_with('/') && !file.split('/').any(|part| part == ".."));
+    found.cloned().ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        let message = match names.is_empty() {
+            true => format!("the package {name} has no program that could be started"),
+            false => format!(
+                "the package {name} does not say which of its programs is meant: {}",
+                names.join(", ")
+            ),
+        };
+        let ways = names
+            .first()
+            .map(|first| format!("name one: `npx -p {name} {first}`"));
+        let message = mimir_core::text::visible(&message);
+        ToolError::new(Code::InvalidInput, message).with_way_out(ways)
+    })
+}
+
+/// Returns true if node runs a file: its first line names node, or is not a `#!` line.
+fn is_script_of_node(file: &Path) -> bool {
+    use std::io::Read as _;
+    let mut head = [0; 128];
+    let count = std::fs::File::open(file)
+        .and_then(|mut file| file.read(&mut head))
+        .unwrap_or(0);
+    let head = String::from_utf8_lossy(head.get(..count).unwrap_or_default()).into_owned();
+    let first = head.lines().next().unwrap_or_default();
+    !first.starts_with("#!") || first.contains("node")
+}
+
+fn read(file: &Path) -> Result<Value, ToolError> {
+    let fault = |why: String| {
+        let file = file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        ToolError::new(
+            Code::ExecutionError,
+            format!("npm left no {file} that can be read: {why}"),
+        )
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| fault(error.to_string()))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), ToolError> {
+    std::fs::write(file, text).map_err(|error| crate::file_error::file_error("write", file, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn npm_requirements_have_a_name() {
+        for (requirement, name) in [
+            ("a", "a"),
+            ("a@1", "a"),
+            ("@s/a", "@s/a"),
+            ("@s/a@^1.2", "@s/a"),
+            ("a-b.c@latest", "a-b.c"),
+        ] {
+            assert_eq!(name_of(requirement), name);
+        }
+    }
+
+    #[test]
+    fn npm_program_is_the_one_that_npx_would_start() {
+        let of = |bin: Value, wanted: Option<&str>| {
+            program(&json!({ "bin": bin }), "@s/srv", wanted).map(|(name, _)| name)
+        };
+        assert_eq!(of(json!("x.js"), None).unwrap(), "srv");
+        assert_eq!(of(json!({"other": "x.js"}), None).unwrap(), "other");
+        assert_eq!(
+            of(json!({"a": "a.js", "srv": "x.js"}), None).unwrap(),
+            "srv"
+        );
+        assert_eq!(
+            of(json!({"a": "a.js", "b": "b.js"}), Some("b")).unwrap(),
+            "b"
+        );
+        let error = of(json!({"a": "a.js", "b": "b.js"}), None).unwrap_err();
+        assert!(error.way_out[0].contains("npx -p @s/srv a"), "{error:?}");
+        assert!(of(json!({"a": "../../x.js"}), None).is_err());
+        assert!(of(Value::Null, None).is_err());
+    }
+}

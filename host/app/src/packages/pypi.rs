@@ -1,0 +1,317 @@
+//! Packages of PyPI: installed by pip into a virtual environment, started by its interpreter.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use mimir_core::config::{McpPackage, PackageRegistry};
+use mimir_core::network::HostPattern;
+use mimir_core::{Code, ToolError};
+use serde_json::Value;
+
+use super::install::Run;
+use super::registry::{self, Configured};
+use super::tree::PackageTree;
+
+/// The interpreter of the virtual environment, below the folder of the package.
+const INTERPRETER: &str = "venv/bin/python";
+
+/// Installs a package into the staging folder. Gives its pin, how its program is started from there, and all that was installed.
+pub(super) async fn install(
+    run: &Run<'_>,
+) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
+    let asked = registry::output(
+        "python3",
+        &["-I", "-c", "import sys; print(sys.executable)"],
+    )
+    .await;
+    let python = asked.map(|path| path.trim().to_owned()).map_err(|why| {
+        let message =
+            format!("packages of PyPI need Python 3, and `python3` cannot be started: {why}");
+        ToolError::new(Code::Unavailable, message).with_way_out([
+            "install Python 3.10 or newer, so that `python3` is on the PATH".to_owned(),
+        ])
+    })?;
+    let configured = registry::python(&python).await;
+    run.check(&configured)?;
+    let request = &run.download.request;
+    let hosts = hosts(run, &configured, name_of(&request.requirement)).await?;
+    let staging = run.staging;
+    let report = staging.join("report.json");
+    let mut words = pip(run, &python, &configured, &hosts).await?;
+    let install = [
+        "install",
+        "--no-cache-dir",
+        "--no-input",
+        "--progress-bar",
+        "off",
+        "--report",
+    ];
+    words.extend(install.map(str::to_owned));
+    words.push(report.display().to_string());
+    if !run.download.install_scripts {
+        // What is not built yet would run programs of its own.
+        words.push("--only-binary=:all:".to_owned());
+    }
+    words.push("--".to_owned());
+    words.push(request.requirement.clone());
+    words.extend(request.with.iter().cloned());
+    run.program(words, variables(&configured), hosts, "downloading")
+        .await?;
+    let text = std::fs::read_to_string(&report)
+        .map_err(|error| crate::file_error::file_error("read", &report, &error))?;
+    let report: Value = serde_json::from_str(&text).unwrap_or_default();
+    let (name, version, integrity) = pinned(&report, name_of(&request.requirement))?;
+    let program = request.program.clone().unwrap_or_else(|| name.clone());
+    let file = format!("./venv/bin/{program}");
+    if !staging.join(&file).is_file() {
+        return Err(no_program(staging, &name, &program));
+    }
+    let start = vec![format!("./{INTERPRETER}"), file];
+    let tree = tree(&report);
+    let package = McpPackage {
+        registry: PackageRegistry::Pypi,
+        name,
+        version,
+        integrity,
+        dependencies: Some(tree.digest()),
+        program,
+        with: request.with.clone(),
+        install_scripts: run.download.install_scripts,
+    };
+    Ok((package, start, tree))
+}
+
+/// The packages of pip's report.
+fn tree(report: &Value) -> PackageTree {
+    let installed = report["install"].as_array().into_iter().flatten();
+    let packages = installed.map(|one| {
+        let text = |key: &str| one["metadata"][key].as_str().unwrap_or_default();
+        let info = &one["download_info"]["archive_info"];
+        let digest = info["hashes"]["sha256"].as_str().or(info["hash"].as_str());
+        (text("name"), text("version"), digest.unwrap_or_default())
+    });
+    PackageTree::new(packages)
+}
+
+/// Makes the virtual environment, and gives the command line of a pip that installs into it: the one of this machine's
+/// Python, or one of its own where that has none.
+async fn pip(
+    run: &Run<'_>,
+    python: &str,
+    configured: &Configured,
+    hosts: &[HostPattern],
+) -> Result<Vec<String>, ToolError> {
+    let folder = run.staging.join("venv").display().to_string();
+    let interpreter = run.staging.join(INTERPRETER).display().to_string();
+    let owned = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<String>>()
+    };
+    let version = registry::output(python, &["-I", "-m", "pip", "--version"]).await;
+    if version.is_ok_and(|said| installs_elsewhere(&said)) {
+        let words = owned(&[python, "-I", "-m", "venv", "--without-pip", &folder]);
+        run.program(words, Vec::new(), Vec::new(), "preparing")
+            .await?;
+        return Ok(owned(&[
+            python,
+            "-I",
+            "-m",
+            "pip",
+            "--python",
+            &interpreter,
+        ]));
+    }
+    let own = owned(&[&interpreter, "-I", "-m", "pip"]);
+    let words = owned(&[python, "-I", "-m", "venv", &folder]);
+    let made = run
+        .program(words, Vec::new(), Vec::new(), "preparing")
+        .await;
+    let Err(error) = made else { return Ok(own) };
+    if registry::output("uv", &["--version"]).await.is_err() {
+        let way = "install pip for Python (`apt install python3-pip`, or python3-venv), or uv";
+        return Err(error.with_way_out([way.to_owned()]));
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    let words = owned(&[
+        "uv",
+        "venv",
+        "--seed",
+        "--no-cache",
+        "--python",
+        python,
+        &folder,
+    ]);
+    let mut variables = variables(configured);
+    let index = configured.urls.first().cloned().unwrap_or_default();
+    variables.push(("UV_DEFAULT_INDEX".to_owned(), index));
+    run.program(words, variables, hosts.to_vec(), "preparing")
+        .await?;
+    Ok(own)
+}
+
+/// Returns true if a pip of this version can install for another interpreter and report what it installed (22.3 or
+/// newer).
+fn installs_elsewhere(version: &str) -> bool {
+    let number = version
+        .split(' ')
+        .nth(1)
+        .and_then(|number| number.split('.').next());
+    number
+        .and_then(|number| number.parse::<u32>().ok())
+        .is_some_and(|number| number >= 23)
+}
+
+fn variables(configured: &Configured) -> Vec<(String, String)> {
+    let mut variables = configured.variables.clone();
+    variables.push(("PIP_DISABLE_PIP_VERSION_CHECK".to_owned(), "1".to_owned()));
+    variables
+}
+
+/// The hosts of the index, and those that it says its files are on.
+async fn hosts(
+    run: &Run<'_>,
+    configured: &Configured,
+    name: &str,
+) -> Result<Vec<HostPattern>, ToolError> {
+    let mut hosts = configured.hosts()?;
+    for index in &configured.urls {
+        // An index with a password in its URL has its files beside it, as a rule.
+        if registry::split_userinfo(index).1 {
+            continue;
+        }
+        let url = format!("{}/{name}/", index.trim_end_matches('/'));
+        match run.installer.page(&url, run.what()).await {
+            Ok(page) => {
+                for origin in origins(&page) {
+                    let host = registry::host(&origin)?;
+                    if !hosts.contains(&host) {
+                        hosts.push(host);
+                    }
+                }
+            }
+            // pip says what is wrong, or finds it in another index.
+            Err(error) => tracing::info!(%error, "a page of the package index cannot be read"),
+        }
+    }
+    Ok(hosts)
+}
+
+/// The origins that the links of a page lead to.
+fn origins(page: &str) -> BTreeSet<String> {
+    let links = page
+        .split(['"', '\''])
+        .filter(|part| part.starts_with("https://") || part.starts_with("http://"));
+    let origins = links.filter_map(|link| {
+        let (scheme, rest) = link.split_once("://")?;
+        let host = rest.split(['/', '?', '#']).next()?;
+        Some(format!("{scheme}://{host}/"))
+    });
+    origins.collect()
+}
+
+/// The name in a requirement such as `pkg[extra]>=1`, as an index has it.
+fn name_of(requirement: &str) -> &str {
+    let end = requirement.find(['=', '<', '>', '!', '~', '[', ' ', ';']);
+    requirement
+        .get(..end.unwrap_or(requirement.len()))
+        .unwrap_or(requirement)
+}
+
+/// A name as indexes compare it.
+fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
+/// The entry of pip's report for a name: the name, the version and the digest of the file.
+fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolError> {
+    let fault = || {
+        let message = format!("pip does not say what it installed for {name}; it cannot be pinned");
+        ToolError::new(Code::ExecutionError, message)
+    };
+    let installed = report["install"].as_array().ok_or_else(fault)?;
+    let is_it = |one: &&Value| {
+        one["metadata"]["name"]
+            .as_str()
+            .is_some_and(|theirs| normal(theirs) == normal(name))
+    };
+    let one = installed.iter().find(is_it).ok_or_else(fault)?;
+    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(fault);
+    let info = &one["download_info"]["archive_info"];
+    let digest = match info["hashes"]["sha256"].as_str() {
+        Some(digest) => digest.to_owned(),
+        // As older versions of pip write it.
+        None => info["hash"]
+            .as_str()
+            .and_then(|hash| hash.strip_prefix("sha256="))
+            .map(str::to_owned)
+            .ok_or_else(fault)?,
+    };
+    let metadata = &one["metadata"];
+    Ok((
+        normal(&text(&metadata["name"])?),
+        text(&metadata["version"])?,
+        format!("sha256-{digest}"),
+    ))
+}
+
+/// Says which programs there are.
+fn no_program(staging: &Path, name: &str, wanted: &str) -> ToolError {
+    let entries = staging
+        .join("venv/bin")
+        .read_dir()
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let usual = ["python", "pip", "activate", "Activate"];
+    let mut names: Vec<String> = names
+        .filter(|name| !usual.iter().any(|usual| name.starts_with(usual)))
+        .collect();
+    names.sort();
+    names.truncate(20);
+    let message = format!(
+        "the package {name} has no program `{wanted}`; there are: {}",
+        names.join(", ")
+    );
+    let way = format!("name the program: `uvx --from {name} PROGRAM`");
+    ToolError::new(Code::InvalidInput, mimir_core::text::visible(&message)).with_way_out([way])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn pypi_files_are_where_the_index_says() {
+        let page = r#"<a href="https://files.example/p/a.whl#sha256=x">a</a> <a href='../b.whl'>b</a>
+            {"url": "http://other.example:8080/c.whl"}"#;
+        let found: Vec<String> = origins(page).into_iter().collect();
+        assert_eq!(
+            found,
+            ["http://other.example:8080/", "https://files.example/"]
+        );
+    }
+
+    #[test]
+    fn pypi_pins_what_was_asked_for() {
+        let report = json!({"install": [
+            {"metadata": {"name": "mcp", "version": "2"}, "download_info": {"archive_info": {"hashes": {"sha256": "bb"}}}},
+            {"metadata": {"name": "My_Server", "version": "1.0"}, "download_info": {"archive_info": {"hashes": {"sha256": "aa"}}}},
+        ]});
+        let found = pinned(&report, name_of("my-server[x]>=1")).unwrap();
+        assert_eq!(
+            found,
+            (
+                "my-server".to_owned(),
+                "1.0".to_owned(),
+                "sha256-aa".to_owned()
+            )
+        );
+        assert!(pinned(&report, "other").is_err());
+        assert!(installs_elsewhere("pip 24.0 from /x (python 3.11)"));
+        assert!(!installs_elsewhere("pip 20.3.4 from /x") && !installs_elsewhere(""));
+    }
+}

@@ -1,0 +1,167 @@
+//! Keys set and taken out, and that nothing else is different.
+
+use serde_json::json;
+
+use super::*;
+
+fn off(text: &str) -> String {
+    edited(text, &[Edit::set(&["tools", "git", "enabled"], false)]).unwrap()
+}
+
+/// What stood there is there in its order, and nothing was put between its lines but what is new.
+fn keeps(before: &str, after: &str) {
+    let mut lines = after.lines();
+    for line in before.lines() {
+        assert!(lines.any(|other| other == line), "{line:?} in\n{after}");
+    }
+}
+
+#[test]
+fn only_the_value_is_different() {
+    for before in [
+        "# top\n\ntools: # all\n  # of git\n  git:\n    enabled: true   # on\n    approval: ask\n  exec: {enabled: true} # flow\n\n# end\npolicy:\n  deny: [x]\n",
+        "tools: {git: {enabled: true, approval: ask}, x: {}} # c\nprofile: fine\n",
+        "\"tools\":\n  'git':\n    \"enabled\": true\n",
+        "tools:\r\n  git:\r\n    enabled: true # x\r\npolicy: {}\r\n",
+        "---\ntools:\n    git:\n        enabled: true\n...\n",
+        "policy:\n  rules:\n    - reason: |\n        tools:\n          git:\n            enabled: true\ntools:\n  git:\n    enabled: true\n",
+        "x: &a\n  approval: ask\ntools:\n  git:\n    <<: *a\n    enabled: true\n",
+    ] {
+        let (head, tail) = before.rsplit_once("enabled: true").map_or_else(
+            || before.rsplit_once("\"enabled\": true").unwrap(),
+            |(head, tail)| (head, tail),
+        );
+        let key = if before.contains("\"enabled\"") {
+            "\"enabled\": false"
+        } else {
+            "enabled: false"
+        };
+        // The last one is git's, but for the file whose last is another's.
+        if before.starts_with("# top") {
+            let expected = before.replacen("enabled: true", "enabled: false", 1);
+            assert_eq!(off(before), expected);
+        } else {
+            assert_eq!(off(before), format!("{head}{key}{tail}"));
+        }
+    }
+}
+
+#[test]
+fn unset_leaves_no_empty_blocks() {
+    let template = include_str!("../config.template.yml");
+    let path = ["agent", "maxToolCalls"];
+    let with = edited(template, &[Edit::set(&path, 3)]).unwrap();
+    assert_eq!(edited(&with, &[Edit::remove(&path)]).unwrap(), template);
+    for (before, path, after) in [
+        (
+            "limits:\n  timeMs: 5\npolicy: {}\n",
+            "limits.timeMs",
+            "policy: {}\n",
+        ),
+        ("a: 1\nlimits: {timeMs: 5}\n", "limits.timeMs", "a: 1\n"),
+        (
+            "tools:\n  git:\n    enabled: true\n",
+            "tools.git.enabled",
+            "",
+        ),
+        (
+            "tools:\n  git:\n    enabled: true\n  exec: {}\n",
+            "tools.git.enabled",
+            "tools:\n  exec: {}\n",
+        ),
+    ] {
+        let path: Vec<&str> = path.split('.').collect();
+        let edit = [Edit::remove(&path)];
+        assert_eq!(
+            edited(before, &edit).unwrap().trim_end(),
+            after.trim_end(),
+            "{before}"
+        );
+    }
+    let commented = "limits:\n  # a reason that somebody wrote\n  timeMs: 5\n  fuel: 7\n";
+    let text = edited(commented, &[Edit::remove(&["limits", "fuel"])]).unwrap();
+    assert!(text.contains("a reason"), "{text}");
+    let text = edited(&text, &[Edit::remove(&["limits", "timeMs"])]).unwrap();
+    assert!(text.contains("a reason"), "{text}");
+}
+
+#[test]
+fn a_hundred_toggles_leave_the_file_as_it_was() {
+    let before = include_str!("../config.template.yml");
+    let mut text = off(before);
+    keeps(before, &text);
+    let first = text.clone();
+    for toggle in 0..100 {
+        let edit = Edit::set(&["tools", "git", "enabled"], toggle % 2 == 0);
+        text = edited(&text, &[edit]).unwrap();
+    }
+    assert_eq!(text, first);
+}
+
+#[test]
+fn what_is_missing_is_added_in_the_manner_of_the_file() {
+    for (before, after) in [
+        ("", "tools:\n  git:\n    enabled: false\n"),
+        (
+            "# nothing yet\n",
+            "# nothing yet\ntools:\n  git:\n    enabled: false\n",
+        ),
+        (
+            "tools:\n  # of exec\n  exec:\n    enabled: false\n\n# of policy\npolicy: {}\n",
+            "tools:\n  # of exec\n  exec:\n    enabled: false\n  git:\n    enabled: false\n\n# of policy\npolicy: {}\n",
+        ),
+        (
+            "tools: {x: {}} # c\n",
+            "tools: {x: {}, git: {enabled: false}} # c\n",
+        ),
+    ] {
+        assert_eq!(off(before), after);
+    }
+    for before in [
+        "policy:\n    deny: [x]\ntools:\n    exec:\n        enabled: false\n",
+        "tools:\r\n  exec:\r\n    enabled: true # x\r\npolicy: {}\r\n",
+        "tools:\n  exec:\n    enabled: true",
+        "tools:\n\npolicy:\n  deny: [x]\n",
+        "policy:\n  deny: [x]\ntools: # soon\n",
+        "\u{feff}tools:\n  exec: {}\n",
+    ] {
+        let after = off(before);
+        assert!(after.contains("enabled: false"), "{after}");
+        assert_eq!(
+            before.contains('\r'),
+            after.contains('\r'),
+            "{before:?} {after:?}"
+        );
+        assert!(!before.contains('\r') || after.lines().count() == after.matches("\r\n").count());
+    }
+}
+
+#[test]
+fn a_block_is_added_and_taken_out_and_the_rest_stays() {
+    let block = json!({"command": "npx", "args": ["-y", "it's: #1"], "env": {"A": "${B}"}});
+    for before in [
+        "# mine\nmcp:\n  servers: {}\npolicy:\n  deny: [git] # no\n",
+        "mcp:\n  servers:\n    # the first\n    old:\n      command: 'x'\n\npolicy: {deny: [git]}\n",
+        "mcp:\n    servers:\n        old: {command: x}\n",
+        "mcp: {servers: {old: {command: x}}}\n",
+        "mcp:\r\n  servers:\r\n    old:\r\n      command: x\r\n",
+    ] {
+        let path = ["mcp", "servers", "files"];
+        let after = edited(before, &[Edit::set(&path, block.clone())]).unwrap();
+        let value: serde_json::Value = serde_yaml::from_str(&after).unwrap();
+        assert_eq!(value["mcp"]["servers"]["files"], block, "{after}");
+        assert_eq!(edited(&after, &[Edit::remove(&path)]).unwrap(), before);
+    }
+}
+
+#[test]
+fn what_it_cannot_change_it_leaves_and_shows_the_way() {
+    let alias = "x: &a\n  enabled: true\n  approval: ask\ntools:\n  git: *a\n";
+    let error = edited(alias, &[Edit::set(&["tools", "git", "enabled"], false)]).unwrap_err();
+    let way = "tools:\n  git:\n    enabled: false";
+    assert!(error.message.ends_with(way), "{error}");
+    for broken in ["tools: [", "a: 1\na: 2\n", "\ttools: {}\n"] {
+        let error = edited(broken, &[Edit::set(&["x"], 1)]).unwrap_err();
+        assert_eq!(error.code, Code::InvalidInput, "{error}");
+    }
+}

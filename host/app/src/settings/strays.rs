@@ -1,0 +1,162 @@
+//! Variables that begin like ours and mean nothing: each is told once, with the setting whose variable is nearest.
+//!
+//! No error: other programs may have variables that begin like that. Never here: what a variable means (`environment`).
+
+use std::ffi::OsString;
+use std::sync::Once;
+
+use mimir_core::names::nearest;
+use mimir_core::text::{prefix, visible};
+
+use super::ConfigFile;
+use super::environment::{Meant, PREFIX, as_variable, meant};
+use super::keys::{Keys, Node};
+use crate::interface::warn;
+
+/// Variables of ours that are no settings. The last one is what a command that we started inherits.
+const OWN: [&str; 5] = [
+    "MIMIR_CACHE_DIR",
+    "MIMIR_CONFIG_DIR",
+    "MIMIR_LOG",
+    "MIMIR_TEAM_POLICY",
+    "MIMIR_COMMAND",
+];
+
+/// What our own tests and benches are told by.
+const ASIDE: [&str; 2] = ["MIMIR_TEST_", "MIMIR_BENCH_"];
+
+/// Blocks in one another that are looked through for names.
+const DEEPEST: usize = 4;
+
+/// Warns of the variables that mean nothing, once in the life of this process. A file that names a variable, such as that
+/// of a secret, has a use for it.
+pub fn warn_once(variables: &[(String, OsString)], files: &[ConfigFile]) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| strays(variables, files).iter().for_each(warn));
+}
+
+fn strays(variables: &[(String, OsString)], files: &[ConfigFile]) -> Vec<String> {
+    let other =
+        |name: &str| !OWN.contains(&name) && !ASIDE.iter().any(|aside| name.starts_with(aside));
+    let named = |name: &str| {
+        let in_file = files.iter().any(|file| file.text.contains(name));
+        in_file || variables.iter().any(|(_, value)| value == name)
+    };
+    let names = variables.iter().map(|(name, _)| name.as_str());
+    let names: Vec<&str> = names.filter(|name| other(name) && !named(name)).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let keys = Keys::new();
+    let is_stray = |name: &&str| matches!(meant(&keys, name), Ok(Meant::Nothing));
+    let strays = names.into_iter().filter(is_stray);
+    strays.map(|name| told(&keys, name)).collect()
+}
+
+fn told(keys: &Keys, stray: &str) -> String {
+    let mut known = Vec::new();
+    gather(keys, &keys.root(), PREFIX, DEEPEST, &mut known);
+    known.extend(OWN[..OWN.len() - 1].iter().map(|name| (*name).to_owned()));
+    let near = nearest(stray, known.iter().map(String::as_str));
+    let near = near.first().map(|near| (*near).to_owned());
+    let near = parted(keys, stray).or(near);
+    let stray = visible(prefix(stray, 200));
+    match near {
+        Some(near) => format!("{stray} is not used: it means no setting; the nearest is {near}"),
+        None => format!("{stray} is not used: it means no setting"),
+    }
+}
+
+/// The same variable with two underscores where it has one, if that means a key: a tool's has two such places.
+fn parted(keys: &Keys, stray: &str) -> Option<String> {
+    let stray = stray.strip_prefix(PREFIX).filter(|rest| rest.len() < 100)?;
+    let places: Vec<usize> = stray.match_indices('_').map(|(at, _)| at).collect();
+    let parted = |places: &[usize]| {
+        let mut name = stray.to_owned();
+        for at in places.iter().rev() {
+            name.insert(*at, '_');
+        }
+        let name = format!("{PREFIX}{name}");
+        matches!(meant(keys, &name), Ok(Meant::Key(_))).then_some(name)
+    };
+    let after = |first: usize| places.iter().filter(move |at| **at > first);
+    let mut pairs = places
+        .iter()
+        .flat_map(|first| after(*first).map(|second| [*first, *second]));
+    let both = pairs.find_map(|pair| parted(&pair));
+    both.or_else(|| places.iter().find_map(|at| parted(&[*at])))
+}
+
+/// The variables of all settings below a place. A name that a person chooses, such as a tool's, has none.
+fn gather(keys: &Keys, node: &Node<'_>, before: &str, depth: usize, all: &mut Vec<String>) {
+    for key in node.names() {
+        let name = format!("{before}{}", as_variable(key));
+        match keys.below(node, key) {
+            Some(below) if below.is_leaf() => all.push(name),
+            Some(below) if depth > 1 => {
+                gather(keys, &below, &format!("{name}__"), depth - 1, all);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Place, Whose};
+
+    fn of(names: &[&str]) -> Vec<String> {
+        let variables: Vec<_> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), OsString::from("x")))
+            .collect();
+        let place = Place {
+            path: "config.yml".into(),
+            shown: "config.yml".into(),
+            whose: Whose::User,
+        };
+        let text = "secrets: {KEY: {env: MIMIR_KEY_OF_MINE}}\n";
+        strays(&variables, &[ConfigFile::parse(place, text).unwrap()])
+    }
+
+    #[test]
+    fn what_means_nothing_is_told_with_the_nearest() {
+        for (stray, near) in [
+            ("MIMIR_PROFLE", "MIMIR_PROFILE"),
+            ("MIMIR_MODLE", "MIMIR_MODEL"),
+            ("MIMIR_AGENT_MAX_TURNS", "MIMIR_AGENT__MAX_TURNS"),
+            ("MIMIR_LIMITS_TIME_MS", "MIMIR_LIMITS__TIME_MS"),
+            ("MIMIR_TOOLS_GIT_ENABLED", "MIMIR_TOOLS__GIT__ENABLED"),
+            (
+                "MIMIR_TOOLS_READ_FILE_ENABLED",
+                "MIMIR_TOOLS__READ_FILE__ENABLED",
+            ),
+            (
+                "MIMIR_TOOLS_SHOW_TOKEN_COSTS",
+                "MIMIR_TOOLS__SHOW_TOKEN_COSTS",
+            ),
+            ("MIMIR_CONFIG_DRI", "MIMIR_CONFIG_DIR"),
+        ] {
+            let told = of(&[stray]);
+            let wanted = format!("{stray} is not used: it means no setting; the nearest is {near}");
+            assert_eq!(told, [wanted]);
+        }
+    }
+
+    #[test]
+    fn what_is_used_by_something_is_not_told() {
+        let used = [
+            "MIMIR_PROFILE",
+            "MIMIR_TOOLS",
+            "MIMIR_TOOLS__GIT__ENABLED",
+            "MIMIR_LOG",
+            "MIMIR_COMMAND",
+            "MIMIR_TEAM_POLICY",
+            "MIMIR_TEST_KEY",
+            "MIMIR_BENCH_RUNS",
+            "MIMIR_KEY_OF_MINE",
+        ];
+        assert_eq!(of(&used), [""; 0]);
+    }
+}

@@ -1,0 +1,150 @@
+//! Taking back what a file tool changed: the records that the tool made before it changed something, and
+//! putting back what was there.
+//!
+//! Nothing is touched before everything is checked: each path still is what the tool made of it, and each
+//! copy still is what it was. What an undo removes or replaces is kept beside the copies. Each file is put back whole or not at all; what is there already is left alone,
+//! so an undo that was broken off can be repeated.
+
+mod judge;
+mod modes;
+mod place;
+mod record;
+mod restore;
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::PathBuf;
+
+use mimir_core::{Code, ToolError, files, text};
+
+use crate::file_error::file_error;
+use crate::workspace::Workspace;
+
+pub use judge::is_logged;
+pub use record::{Change, Record, State};
+pub use restore::{Became, Restored};
+
+/// The backups of a workspace.
+pub struct Backups {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The records, the newest first.
+    pub records: Vec<Record>,
+    /// Files that are no records, and why.
+    pub unreadable: Vec<String>,
+}
+
+/// Where the backups are, from the workspace root.
+pub const FOLDER: &str = ".mimir/state/backups";
+
+/// A longer record is none that a tool wrote: deleting 100,000 files makes about 30 MB.
+const LONGEST: u64 = 64 << 20;
+
+impl Backups {
+    /// The backups of this workspace.
+    pub fn of(workspace: &Workspace) -> Self {
+        Self {
+            root: workspace.root().to_owned(),
+            folder: workspace.state().join("backups"),
+        }
+    }
+
+    /// All records, the newest first.
+    pub fn find(&self) -> Result<Found, ToolError> {
+        let mut found = Found::default();
+        let links = files::no_links(&self.root, &self.folder);
+        links.map_err(|e| file_error("look into", &self.folder, &e))?;
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+            Err(e) => return Err(file_error("look into", &self.folder, &e)),
+        };
+        for entry in entries {
+            let path = entry
+                .map_err(|e| file_error("look into", &self.folder, &e))?
+                .path();
+            if path.extension().is_none_or(|end| end != "json") {
+                continue;
+            }
+            match self.read(&path) {
+                Ok(record) => found.records.push(record),
+                Err(why) => {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    found
+                        .unreadable
+                        .push(format!("{}: {why}", text::visible(&name)));
+                }
+            }
+        }
+        // An id begins with the time in hex digits of fixed width.
+        found.records.sort_by(|a, b| b.id.cmp(&a.id));
+        Ok(found)
+    }
+
+    fn read(&self, path: &std::path::Path) -> Result<Record, String> {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .ok_or("its name is not Unicode")?;
+        let place = place::Place::find(&self.folder, name, false).map_err(|e| e.to_string())?;
+        let mut content = Vec::new();
+        let file = place.open().map_err(|e| e.to_string())?;
+        file.take(LONGEST + 1)
+            .read_to_end(&mut content)
+            .map_err(|e| e.to_string())?;
+        if content.len() as u64 > LONGEST {
+            return Err("it is too long for a record".to_owned());
+        }
+        let record: Record = serde_json::from_slice(&content).map_err(|e| e.to_string())?;
+        // The id goes back into a file name.
+        if name.strip_suffix(".json") != Some(record.id.as_str()) {
+            return Err("it is the record of another call".to_owned());
+        }
+        Ok(record)
+    }
+}
+
+impl Found {
+    /// The record with this id; without one, the newest that was not taken back yet.
+    pub fn choose(&self, id: Option<&str>) -> Result<&Record, ToolError> {
+        let Some(id) = id else {
+            let mut open = self.records.iter().filter(|record| record.undone.is_none());
+            let none = || ToolError::new(Code::NotFound, "there is nothing to take back");
+            return open.next().ok_or_else(none);
+        };
+        let records = self
+            .records
+            .iter()
+            .filter(|record| record.id.starts_with(id));
+        match *records.collect::<Vec<_>>().as_slice() {
+            [one] => match &one.undone {
+                None => Ok(one),
+                Some(time) => {
+                    let message =
+                        format!("the change {} was taken back already, at {time}", one.id);
+                    Err(ToolError::new(Code::AlreadyExists, message))
+                }
+            },
+            [] => {
+                let message = format!(
+                    "there is no change `{}`; `mimir undo --list` shows all",
+                    text::visible(id)
+                );
+                Err(ToolError::new(Code::NotFound, message))
+            }
+            ref many => {
+                let ids: Vec<&str> = many.iter().map(|record| record.id.as_str()).collect();
+                let message = format!("`{}` may be any of {}", text::visible(id), ids.join(", "));
+                Err(ToolError::new(Code::InvalidInput, message))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

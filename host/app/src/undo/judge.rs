@@ -1,0 +1,108 @@
+//! Whether a record may be believed. A checkout may have `.mimir/state` in it, with records that no tool of ours
+//! made, so a record is held against the log of calls, and what it names against the rules.
+
+use std::io;
+use std::ops::ControlFlow;
+
+use mimir_audit::{Entry, Log};
+use mimir_core::audit::Kind;
+use mimir_core::paths::{Layer, PathRules};
+use mimir_core::{Code, ToolError, text};
+
+use super::{Change, Record, State};
+
+/// The compact form of the file tools, in whose calls the others run.
+const COMPACT: &str = "file_operations";
+
+/// Whether the log has the call that the record is of.
+pub fn is_logged(record: &Record, log: &Log) -> io::Result<bool> {
+    let mut found = false;
+    log.snapshot()?.lines(|line| {
+        // Most lines are of other calls, and are not read.
+        let near = std::str::from_utf8(line.bytes).is_ok_and(|line| line.contains(&record.id));
+        if near && let Some(entry) = Entry::read(line.bytes) {
+            let tool = entry.text("tool");
+            found |= entry.text("event") == Kind::Call.as_str()
+                && entry.text("id") == record.id
+                && (tool == record.tool || tool == COMPACT);
+        }
+        match found {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    Ok(found)
+}
+
+/// Refuses what no tool may write, for then no tool wrote it. What a tool does with a person's leave, a record
+/// that is in the log of calls may have, too.
+pub fn refuse_protected(change: &Change, logged: bool) -> Result<(), ToolError> {
+    let refused = |why: String| {
+        let path = text::visible(&change.path);
+        let message = format!("{path} {why} and is not restored");
+        Err(ToolError::new(Code::PermissionDenied, message))
+    };
+    let rules = PathRules::protected();
+    match rules.check_file(&change.path).against_writing() {
+        Some(rule) if rule.layer() == Layer::Protected => {
+            return refused(format!("is protected ({rule})"));
+        }
+        Some(rule) if !logged => {
+            return refused(format!(
+                "is hidden ({rule}), is in no call of the audit log"
+            ));
+        }
+        _ => {}
+    }
+    match &change.before {
+        State::Link { target } if !logged && leads_out(&change.path, target) => refused(format!(
+            "is a link to {} outside of the workspace, is in no call of the audit log",
+            text::visible(target)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a link at `path` could lead out of the workspace.
+fn leads_out(path: &str, target: &str) -> bool {
+    let mut depth = path
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .count()
+        - 1;
+    let mut down = false;
+    if target.starts_with(['/', '\\']) || target.contains(':') {
+        return true;
+    }
+    for part in target.split(['/', '\\']) {
+        match part {
+            "" | "." => {}
+            // What it went down may be a link itself.
+            ".." if down || depth == 0 => return true,
+            ".." => depth -= 1,
+            _ => down = true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_held_against_where_they_are() {
+        for (path, target, out) in [
+            ("a", "b", false),
+            ("a/b/c", "../../d", false),
+            ("a/b", "./c/d", false),
+            ("a", "../b", true),
+            ("a/b/c", "../../../d", true),
+            ("a/b/c", "x/../../d", true),
+            ("a", "/etc", true),
+            ("a", "C:\\x", true),
+        ] {
+            assert_eq!(leads_out(path, target), out, "{path} -> {target}");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Workers on disk, `.mimir/workers/NAME.yml`, and what an agent of each is made of.
+//!
+//! They may have come with a checkout. A worker has no right that its caller has not, asks the provider that the settings
+//! name, and has no more turns, tokens or money than `agent` gives; but its words are what a model obeys. So before a
+//! person has accepted a file as it is, models read its name and nothing else of it, and it is not run.
+//!
+//! Never here: which tools a worker has (core's), and what it does (the agent's).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mimir_agent::{Hall, Purse, Staff, worker_call};
+use mimir_core::config::Budget;
+use mimir_core::files::{self, Links};
+use mimir_core::names::did_you_mean;
+use mimir_core::text::{prefix, visible};
+use mimir_core::worker::{Worker, WorkerSettings};
+use mimir_core::{Code, Quarantined, Tool, ToolError};
+use sha2::{Digest as _, Sha256};
+
+use crate::interface::warn;
+use crate::ledger::UserLedger;
+use crate::models::{Models, system};
+use crate::places::Places;
+use crate::settings::{explain, lines_of, plain};
+use crate::workspace::Workspace;
+
+/// Where they are, below the workspace.
+const FOLDER: &str = ".mimir/workers";
+
+/// Bytes of a file: instructions are read with each turn.
+const FILE_MOST: u64 = 256 << 10;
+
+/// How many there may be: each is a line in what models read.
+const MOST: usize = 100;
+
+/// The workers of a workspace.
+#[derive(Clone)]
+pub struct Workers {
+    folder: PathBuf,
+    workspace: Workspace,
+    places: Places,
+}
+
+/// A file of a worker, as it is now.
+pub struct WorkerFile {
+    /// The name of the worker.
+    pub name: String,
+    /// How messages call the file.
+    pub shown: String,
+    /// What it says.
+    pub text: String,
+    /// sha256 of its name and of all that it says.
+    pub digest: String,
+}
+
+/// What stands in the place of the words of a worker that nobody has accepted.
+const NOT_ACCEPTED: &str = "(not accepted by the user yet: it cannot be called)";
+
+impl Workers {
+    /// Those of this workspace. Nothing is read yet.
+    pub fn of(places: &Places, workspace: &Workspace) -> Self {
+        Self {
+            folder: workspace.root().join(FOLDER),
+            workspace: workspace.clone(),
+            places: places.clone(),
+        }
+    }
+
+    /// The worker of this name, whose words a person has accepted.
+    pub fn find(&self, name: &str) -> Result<Worker, ToolError> {
+        self.found(name).map(|(worker, _)| worker)
+    }
+
+    /// The same, with what names its file as it is.
+    fn found(&self, name: &str) -> Result<(Worker, String), ToolError> {
+        let names = self.names();
+        match names.iter().any(|known| known == name) {
+            true => {
+                let (worker, digest) = self.read(name)?;
+                match self.accepted().contains(&digest) {
+                    true => Ok((worker, digest)),
+                    false => Err(not_accepted(name)),
+                }
+            }
+            false => {
+                let near = did_you_mean(name, names.iter().map(String::as_str));
+                let name = visible(prefix(name, 64));
+                let message = format!("there is no worker `{name}` in {FOLDER}.{near}");
+                Err(ToolError::new(Code::NotFound, message))
+            }
+        }
+    }
+
+    /// The names of the files.
+    fn names(&self) -> Vec<String> {
+        let mut names = self.stems(".yml");
+        names.truncate(MOST);
+        names
+    }
+
+    /// The names of all files with this ending, sorted.
+    fn stems(&self, ending: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| {
+                let name = entry.ok()?.file_name().into_string().ok()?;
+                let stem = name.strip_suffix(ending)?;
+                (!stem.is_empty() && !stem.starts_with('.')).then(|| stem.to_owned())
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Files that somebody may have meant as workers, and that are none.
+    fn left_out(&self) -> Vec<Quarantined> {
+        let out = |file: String, reason: String| Quarantined {
+            location: visible(&format!("{FOLDER}/{file}")),
+            code: Code::InvalidInput,
+            reason,
+        };
+        let others = self.stems(".yaml").into_iter().take(MOST);
+        let others = others.map(|stem| {
+            let why = "the file of a worker ends in .yml; rename it".to_owned();
+            out(format!("{stem}.yaml"), why)
+        });
+        let more = self.stems(".yml").into_iter().skip(MOST).take(MOST);
+        let more = more.map(|stem| {
+            let why = format!("there are more than {MOST} workers; remove some");
+            out(format!("{stem}.yml"), why)
+        });
+        others.chain(more).collect()
+    }
+
+    /// The files that can be read, and whether a person has accepted each.
+    pub fn files(&self) -> Vec<(WorkerFile, bool)> {
+        let accepted = self.accepted();
+        let files = self.names().into_iter();
+        files
+            .filter_map(|name| {
+                let file = self.file(&name).ok()?;
+                let is = accepted.contains(&file.digest);
+                Some((file, is))
+            })
+            .collect()
+    }
+
+    /// Why the worker of this file cannot be called, whoever accepts it; nothing if it can.
+    pub fn fault(&self, file: &WorkerFile) -> Option<ToolError> {
+        self.read(&file.name).err()
+    }
+
+    /// What this person has accepted.
+    fn accepted(&self) -> BTreeSet<String> {
+        let ledger = UserLedger::new(&self.places, &self.workspace);
+        match ledger.map(|ledger| ledger.book()) {
+            Some(Ok(book)) => book.workers,
+            Some(Err(error)) => {
+                warn(error);
+                BTreeSet::new()
+            }
+            None => BTreeSet::new(),
+        }
+    }
+
+    fn file(&self, name: &str) -> Result<WorkerFile, ToolError> {
+        let path = self.folder.join(format!("{name}.yml"));
+        let shown = visible(&format!("{FOLDER}/{name}.yml"));
+        let text = files::no_links(self.workspace.root(), &path)
+            .and_then(|()| files::read_text(&path, Links::Refused, FILE_MOST));
+        let text = text.map_err(|error| {
+            ToolError::new(
+                Code::InvalidInput,
+                format!("{shown} cannot be read: {error}"),
+            )
+        })?;
+        let digest = format!("{:x}", Sha256::digest(format!("{name}\n{text}")));
+        Ok(WorkerFile {
+            name: name.to_owned(),
+            shown,
+            text,
+            digest,
+        })
+    }
+
+    fn read(&self, name: &str) -> Result<(Worker, String), ToolError> {
+        let WorkerFile {
+            shown,
+            text,
+            digest,
+            ..
+        } = self.file(name)?;
+        let settings: WorkerSettings =
+            serde_yaml::from_str(plain(&shown, &text)?).map_err(|error| explain(&shown, &error))?;
+        let lines = lines_of(&text);
+        let at = |key: &str| {
+            let source = mimir_core::policy::Source::new(shown.clone(), {
+                let lines = lines.clone();
+                move || lines
+            });
+            source.at(key)
+        };
+        let worker = Worker::new(name, &shown, lines.clone(), settings).map_err(|(key, why)| {
+            ToolError::new(Code::InvalidInput, format!("{}: {why}", at(&key)))
+        });
+        Ok((worker?, digest))
+    }
+
+    /// The tool that calls them, where there are any, and those that cannot be called.
+    pub fn join(
+        &self,
+        models: &Models,
+        purse: &Purse,
+        tools: &mut Vec<Tool>,
+        quarantined: &mut Vec<Quarantined>,
+    ) {
+        quarantined.extend(self.left_out());
+        let mut workers = Vec::new();
+        let mut listed = BTreeMap::new();
+        let names = self.names();
+        let accepted = match names.is_empty() {
+            true => BTreeSet::new(),
+            false => self.accepted(),
+        };
+        // What was approved for good was approved of these files, whichever of them a worker calls in its turn.
+        let mut all = Sha256::new();
+        for name in names {
+            match self.read(&name) {
+                Ok((worker, digest)) => {
+                    all.update(&digest);
+                    let description = match accepted.contains(&digest) {
+                        true => worker.description(),
+                        false => NOT_ACCEPTED.to_owned(),
+                    };
+                    all.update(&description);
+                    listed.insert(name.clone(), digest);
+                    workers.push((name, description));
+                }
+                Err(error) => quarantined.push(Quarantined {
+                    location: visible(&format!("{FOLDER}/{name}.yml")),
+                    code: error.code,
+                    reason: error.message,
+                }),
+            }
+        }
+        if workers.is_empty() {
+            return;
+        }
+        let hall = OwnHall {
+            workers: self.clone(),
+            models: models.clone(),
+            listed,
+        };
+        let digest = format!("{:x}", all.finalize());
+        match worker_call(Arc::new(hall), purse.clone(), &workers, digest) {
+            Ok(tool) => tools.push(tool),
+            Err(error) => tracing::error!(%error, "workers cannot be called"),
+        }
+    }
+}
+
+fn not_accepted(name: &str) -> ToolError {
+    let name = visible(prefix(name, 64));
+    let message = format!(
+        "the file of the worker `{name}`, {FOLDER}/{name}.yml, is new or changed and was not accepted"
+    );
+    let way = "`mimir policy accept` shows the file and asks; it is for a person to run".to_owned();
+    ToolError::new(Code::PermissionDenied, message).with_way_out([way])
+}
+
+/// What an agent of this worker is made of.
+pub fn staff(models: &Models, worker: &Worker, wanted: Option<&str>) -> Result<Staff, ToolError> {
+    let own = worker.settings().model.as_deref();
+    if let (None, Some(own)) = (wanted, own) {
+        same_provider(models, worker, own)?;
+    }
+    let (model, chosen) = models.model(wanted.or(own))?;
+    let settings = models.agent();
+    let told = [
+        settings.instructions.as_deref(),
+        Some(&worker.settings().instructions),
+    ];
+    let told: Vec<&str> = told.into_iter().flatten().map(str::trim).collect();
+    Ok(Staff {
+        model,
+        price: chosen.price,
+        system: system(models.root(), Some(&told.join("\n\n"))),
+        budget: settings.over(Budget::default()),
+    })
+}
+
+/// A worker's file does not send what is in the workspace to somebody whom the settings do not name.
+fn same_provider(models: &Models, worker: &Worker, own: &str) -> Result<(), ToolError> {
+    let provider = own.split('/').next().unwrap_or_default();
+    let asked = models.provider()?;
+    if provider == asked {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: the worker wants a model of `{}`, and `model` in the settings is one of `{asked}`; a worker asks the same provider",
+        worker.at("model"),
+        visible(prefix(provider, 64))
+    );
+    let way = "`mimir run --worker NAME --model PROVIDER/MODEL` asks another one".to_owned();
+    Err(ToolError::new(Code::InvalidInput, message).with_way_out([way]))
+}
+
+/// The workers of a workspace, and the models of its settings.
+struct OwnHall {
+    workers: Workers,
+    models: Models,
+    /// What names each file as it was when the tools were listed.
+    listed: BTreeMap<String, String>,
+}
+
+impl Hall for OwnHall {
+    fn find(&self, name: &str) -> Result<Worker, ToolError> {
+        let (worker, digest) = self.workers.found(name)?;
+        match self.listed.get(name) == Some(&digest) {
+            true => Ok(worker),
+            false => {
+                let name = visible(prefix(name, 64));
+                let message =
+                    format!("the worker `{name}` has changed since the tools were listed");
+                let way = "try it again in a moment, or in a new session".to_owned();
+                Err(ToolError::new(Code::Unavailable, message).with_way_out([way]))
+            }
+        }
+    }
+
+    fn staff(&self, worker: &Worker) -> Result<Staff, ToolError> {
+        staff(&self.models, worker, None)
+    }
+}

@@ -1,0 +1,229 @@
+//! The workspace: the folder that tools see, and the files of mimir below it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mimir_core::files;
+use mimir_core::{Code, ToolError};
+
+/// The folder of mimir's files in a workspace.
+pub const DOT: &str = ".mimir";
+
+/// A folder that tools see, by its absolute path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    root: PathBuf,
+    made: bool,
+    passed_over: Option<PathBuf>,
+}
+
+impl Workspace {
+    /// The folder that was named, or else the nearest one upwards that has `.mimir`, or else the current one.
+    pub fn find(named: Option<&Path>) -> Result<Self, ToolError> {
+        let bad = |path: &Path, why: &str| {
+            let place = mimir_core::text::visible(&path.display().to_string());
+            ToolError::new(Code::InvalidPath, format!("the workspace {place} {why}"))
+        };
+        let here = std::env::current_dir().map_err(|e| {
+            ToolError::new(
+                Code::InvalidPath,
+                format!("the current folder cannot be found: {e}"),
+            )
+        })?;
+        let Some(named) = named else {
+            return Ok(Self::above(&here));
+        };
+        let root = here.join(named);
+        match std::fs::metadata(&root) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => return Err(bad(named, "is no folder")),
+            Err(e) => return Err(bad(named, &format!("cannot be opened: {e}"))),
+        }
+        let root = real(&root).map_err(|e| bad(named, &format!("cannot be opened: {e}")))?;
+        Ok(Self {
+            made: root.join(DOT).is_dir(),
+            root,
+            passed_over: None,
+        })
+    }
+
+    /// The nearest folder with `.mimir`, from `here` upwards. One above `here` that belongs to somebody
+    /// else is passed over: its config would speak in this person's name.
+    fn above(here: &Path) -> Self {
+        let mut passed_over = None;
+        for folder in here.ancestors() {
+            let dot = folder.join(DOT);
+            if !dot.is_dir() {
+                continue;
+            }
+            if folder == here || is_ours(&dot) {
+                return Self {
+                    root: folder.to_owned(),
+                    made: true,
+                    passed_over,
+                };
+            }
+            passed_over.get_or_insert(dot);
+        }
+        Self {
+            root: here.to_owned(),
+            made: false,
+            passed_over,
+        }
+    }
+
+    /// The absolute path of the root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it has `.mimir`.
+    pub fn is_made(&self) -> bool {
+        self.made
+    }
+
+    /// A `.mimir` of somebody else that was not taken.
+    pub fn passed_over(&self) -> Option<&Path> {
+        self.passed_over.as_deref()
+    }
+
+    /// `.mimir`
+    pub fn dot(&self) -> PathBuf {
+        self.root.join(DOT)
+    }
+
+    /// `.mimir/config.yml`
+    pub fn config(&self) -> PathBuf {
+        self.dot().join("config.yml")
+    }
+
+    /// `.mimir/tools`
+    pub fn tools(&self) -> PathBuf {
+        self.dot().join("tools")
+    }
+
+    /// `.mimir/tools.lock`
+    pub fn lock(&self) -> PathBuf {
+        self.dot().join("tools.lock")
+    }
+
+    /// `.mimir/state`
+    pub fn state(&self) -> PathBuf {
+        self.dot().join("state")
+    }
+
+    /// `.mimir/state/audit.jsonl`
+    pub fn audit(&self) -> PathBuf {
+        self.state().join("audit.jsonl")
+    }
+
+    /// Refuses to write `path` if a folder on the way to it is a link: what came with a checkout could lead
+    /// anywhere.
+    pub fn own(&self, path: &Path) -> Result<(), ToolError> {
+        let folder = path.parent().unwrap_or(&self.root);
+        files::no_links(&self.root, folder).map_err(|error| {
+            let message = format!(
+                "nothing is written to {}: {error}; mimir keeps its files in folders of the workspace itself",
+                self.shown(path)
+            );
+            ToolError::new(Code::PermissionDenied, message)
+        })
+    }
+
+    /// Makes `.mimir/state` with a `.gitignore` that keeps it out of commits, if it is not there.
+    pub fn make_state(&self) -> io::Result<()> {
+        files::make_state(&self.root)
+    }
+
+    /// A place in `.mimir/state`, which is made, and is no link to anywhere else. Whatever the front-end itself keeps in
+    /// the workspace is asked for here.
+    pub fn kept(&self, name: &str) -> Result<PathBuf, ToolError> {
+        let path = self.state().join(name);
+        self.own(&path)?;
+        self.make_state()
+            .map_err(|error| crate::file_error::file_error("make", &self.state(), &error))?;
+        Ok(path)
+    }
+
+    /// A path as a person in the workspace would write it.
+    pub fn shown(&self, path: &Path) -> String {
+        let short = path.strip_prefix(&self.root).unwrap_or(path);
+        let short = if short.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            short
+        };
+        mimir_core::text::visible(&short.display().to_string())
+    }
+}
+
+/// The path without links. Windows' own form of that is understood by too few programs.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    if cfg!(windows) {
+        std::path::absolute(path)
+    } else {
+        path.canonicalize()
+    }
+}
+
+/// Whether a folder belongs to this user or to the administrator.
+#[cfg(unix)]
+fn is_ours(dot: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(dot)
+        .is_ok_and(|meta| meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn is_ours(_: &Path) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_folder_upwards_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let deep = root.join("a/b ä");
+        std::fs::create_dir_all(&deep).unwrap();
+        assert_eq!(Workspace::above(&deep).root(), deep);
+        assert!(!Workspace::above(&deep).is_made());
+        std::fs::create_dir(root.join(DOT)).unwrap();
+        assert_eq!(Workspace::above(&deep).root(), root);
+        std::fs::create_dir(root.join("a").join(DOT)).unwrap();
+        assert_eq!(Workspace::above(&deep).root(), root.join("a"));
+    }
+
+    #[test]
+    fn a_named_folder_must_be_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for bad in [&file, &dir.path().join("missing")] {
+            assert_eq!(
+                Workspace::find(Some(bad)).unwrap_err().code,
+                Code::InvalidPath
+            );
+        }
+        assert!(Workspace::find(Some(dir.path())).is_ok());
+    }
+
+    #[test]
+    fn state_stays_out_of_commits() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::find(Some(dir.path())).unwrap();
+        workspace.make_state().unwrap();
+        let ignore = std::fs::read_to_string(workspace.state().join(".gitignore")).unwrap();
+        assert_eq!(ignore, "*\n");
+        // From above, too: a command may not read that one.
+        let above = std::fs::read_to_string(workspace.dot().join(".gitignore")).unwrap();
+        assert_eq!(above, "/state/\n/.gitignore\n");
+        assert_eq!(
+            workspace.shown(&workspace.audit()),
+            ".mimir/state/audit.jsonl".replace('/', std::path::MAIN_SEPARATOR_STR)
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! A line of the log as somebody reads it.
+
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::line::Link;
+
+/// A line of the log, made safe to show: whoever has changed it may have changed it to anything.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry(Value);
+
+impl Entry {
+    /// Reads a line, without its line end; what is no line of the log is none.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        Link::read(line)?;
+        let mut value = serde_json::from_slice(line).ok()?;
+        mimir_core::text::escape_value(&mut value);
+        Some(Self(value))
+    }
+
+    /// All of it.
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// Its number.
+    pub fn seq(&self) -> u64 {
+        self.0["seq"].as_u64().unwrap_or_default()
+    }
+
+    /// A member that is text, as one line; empty if there is none.
+    pub fn text(&self, name: &str) -> String {
+        mimir_core::text::visible(self.0[name].as_str().unwrap_or_default())
+    }
+
+    /// When it happened, if it says so.
+    pub fn time(&self) -> Option<SystemTime> {
+        let time: jiff::Timestamp = self.0["time"].as_str()?.parse().ok()?;
+        Some(time.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Head;
+    use super::super::line::Draft;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_shown_cannot_drive_a_terminal() {
+        let event = json!({"time": "2026-01-02T03:04:05.678Z", "tool": "a\u{1b}[31m\nb\u{202e}"});
+        let mut line = vec![];
+        let draft = Draft::new(&event).unwrap();
+        draft.piece().seal(&Head::START, &mut line).unwrap();
+        let entry = Entry::read(line.strip_suffix(b"\n").unwrap()).unwrap();
+        assert_eq!(entry.seq(), 1);
+        assert_eq!(entry.text("tool"), r"a b\u{202e}");
+        assert_eq!(entry.text("none"), "");
+        assert!(entry.time().is_some());
+        // JSON writes the rest out.
+        assert_eq!(entry.value()["tool"], "a\u{1b}[31m\nb\\u{202e}");
+        assert_eq!(Entry::read(b"{}"), None);
+    }
+}

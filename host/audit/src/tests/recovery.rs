@@ -1,0 +1,196 @@
+//! What a crash can leave, and what somebody can take away.
+
+use std::io::Write;
+
+use super::*;
+
+fn torn(bench: &Bench, bytes: &[u8]) {
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(bench.path())
+        .unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_torn_line_is_named_and_the_log_goes_on() {
+    for rest in [&b"{\"time\":\"20"[..], b"\n", b"{}\n{\"time\"", &[0; 5000]] {
+        let bench = Bench::new();
+        bench.write(3);
+        torn(&bench, rest);
+        if !rest.ends_with(b"\n") {
+            let report = bench.report();
+            assert!(report.ok, "{report:?}");
+            assert_eq!(bench.found(), [(Fault::Torn, Some(4), None)]);
+            assert_eq!((report.lines, report.head.seq), (3, 3));
+        }
+        bench.write(2);
+        let report = bench.report();
+        assert!(report.ok, "{report:?}");
+        assert_eq!(bench.found(), [(Fault::Torn, Some(4), None)]);
+        assert_eq!((report.lines, report.head.seq), (6, 6));
+        let events = bench.events();
+        assert_eq!(events[3].text("event"), "recovered");
+        assert_eq!(events[3].value()["tornBytes"], rest.len());
+    }
+}
+
+#[test]
+fn a_line_that_lacks_only_its_end_is_one() {
+    for count in [1, 3] {
+        let bench = Bench::new();
+        bench.write(count);
+        // As if the crash had come before the head was written.
+        let head = fs::read(bench.file("audit.head")).unwrap();
+        bench.write(1);
+        let text = fs::read_to_string(bench.path()).unwrap();
+        fs::write(bench.path(), text.trim_end()).unwrap();
+        fs::write(bench.file("audit.head"), head).unwrap();
+        assert_eq!(bench.found(), [(Fault::Torn, Some(count + 1), None)]);
+        bench.write(1);
+        assert_eq!(bench.found(), []);
+        assert_eq!(bench.report().lines, count + 3);
+    }
+}
+
+#[test]
+fn torn_bytes_that_are_changed_later_are_no_longer_torn() {
+    let bench = Bench::new();
+    bench.write(3);
+    torn(&bench, b"{\"time\":\"20");
+    bench.write(1);
+    let mut lines = bench.lines();
+    lines[3] = "{\"time\":\"21".to_owned();
+    bench.put(&lines);
+    assert_eq!(bench.found(), [(Fault::Inserted, Some(4), None)]);
+}
+
+#[test]
+fn a_head_that_is_behind_is_no_fault() {
+    let bench = Bench::new();
+    bench.write(3);
+    let head = fs::read(bench.file("audit.head")).unwrap();
+    bench.write(16);
+    fs::write(bench.file("audit.head"), head).unwrap();
+    assert_eq!(bench.found(), [(Fault::Behind, None, Some(3))]);
+    assert!(bench.report().ok);
+    bench.write(1);
+    assert_eq!(bench.found(), []);
+    assert_eq!(bench.events()[19].text("event"), "recovered");
+}
+
+#[test]
+fn a_missing_or_damaged_head_is_a_fault_and_stays_one() {
+    for content in [None, Some("nonsense"), Some("")] {
+        let bench = Bench::new();
+        bench.write(3);
+        match content {
+            None => fs::remove_file(bench.file("audit.head")).unwrap(),
+            Some(content) => fs::write(bench.file("audit.head"), content).unwrap(),
+        }
+        assert_eq!(bench.found(), [(Fault::Headless, None, None)]);
+        bench.write(1);
+        assert_eq!(bench.found(), [(Fault::Headless, Some(4), Some(4))]);
+        let events = bench.events();
+        assert!(events[3].text("detail").contains("audit.head was"));
+    }
+}
+
+#[test]
+fn a_log_that_is_removed_leaves_a_gap_that_stays() {
+    let bench = Bench::new();
+    bench.write(3);
+    fs::remove_file(bench.path()).unwrap();
+    assert_eq!(bench.found(), [(Fault::Truncated, None, Some(1))]);
+    bench.write(1);
+    assert_eq!(bench.found(), [(Fault::Removed, Some(1), Some(1))]);
+    let report = bench.report();
+    assert_eq!((report.lines, report.head.seq), (2, 5));
+}
+
+#[test]
+fn a_log_that_is_removed_under_a_writer_is_made_again() {
+    let bench = Bench::new();
+    let log = bench.open();
+    log.record(&event(0)).unwrap();
+    fs::remove_dir_all(bench.folder.path()).unwrap();
+    for number in 0..100 {
+        log.record(&event(number)).unwrap();
+    }
+    let report = bench.report();
+    assert!(report.lines > 60, "{report:?}");
+}
+
+#[test]
+fn a_file_that_is_no_log_stays_where_it_is() {
+    let bench = Bench::new();
+    fs::write(bench.path(), "old line\nanother\n").unwrap();
+    bench.write(2);
+    let lines = bench.lines();
+    assert_eq!((lines[0].as_str(), lines.len()), ("old line", 5));
+    let report = bench.report();
+    assert!(report.ok && report.lines == 3, "{report:?}");
+    assert_eq!(bench.found(), [(Fault::Torn, Some(1), None)]);
+}
+
+#[test]
+fn a_call_is_refused_before_it_takes_effect_where_nothing_can_be_written() {
+    let mut bench = Bench::new();
+    let other = bench.file("not a folder");
+    fs::write(&other, "").unwrap();
+    let log = |settings| FileAudit::new(other.join("audit.jsonl"), settings);
+    let refused = log(bench.settings).ready().unwrap_err().to_string();
+    assert!(refused.contains("audit.onFailure: run"), "{refused}");
+    assert!(log(bench.settings).record(&event(0)).is_err());
+    bench.settings.on_failure = mimir_core::config::OnFailure::Run;
+    log(bench.settings).ready().unwrap();
+    log(bench.settings).record(&event(0)).unwrap();
+}
+
+#[test]
+fn in_a_rush_the_head_is_a_little_behind_and_never_more() {
+    let bench = Bench::new();
+    let log = bench.open();
+    let behind = |lines: u64| {
+        let head = fs::read(bench.file("audit.head")).unwrap();
+        lines - Head::decode(&head).unwrap().seq
+    };
+    // All at the same time, as far as their times say.
+    for lines in 1..=40 {
+        log.record(&event(0)).unwrap();
+        assert!(behind(lines) < 16, "{lines}");
+        assert!(bench.report().ok && bench.found().is_empty());
+    }
+    assert!(behind(40) > 0, "it is not written each time");
+    // What comes after a pause is on record at once, and so is the end.
+    log.record(&event(1_000)).unwrap();
+    assert_eq!(behind(41), 0);
+    log.record(&event(1_000)).unwrap();
+    assert_eq!(behind(42), 1);
+    drop(log);
+    assert_eq!(behind(42), 0);
+}
+
+#[test]
+fn a_writer_knows_where_the_log_ends_when_the_head_does_not() {
+    for goes_on in [true, false] {
+        let bench = Bench::new();
+        let log = bench.open();
+        for _ in 0..5 {
+            log.record(&event(0)).unwrap();
+        }
+        let mut lines = bench.lines();
+        lines.truncate(3);
+        bench.put(&lines);
+        if goes_on {
+            log.record(&event(0)).unwrap();
+        }
+        drop(log);
+        let found = bench.found();
+        let truncated = |fault: &Fault| matches!(fault, Fault::Truncated | Fault::Removed);
+        assert!(
+            found.iter().any(|(fault, ..)| truncated(fault)),
+            "{found:?}"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Lines that are none of the chain.
+
+use sha2::{Digest, Sha256};
+
+use super::{Place, Said};
+use crate::Hash;
+use crate::snapshot::Line;
+
+/// How many of them are named.
+const NAMED_MAX: usize = 200;
+
+/// A row of lines that are none of the chain.
+#[derive(Default)]
+pub(super) struct Loose {
+    places: Vec<Place>,
+    lines: u64,
+    /// Bytes and their digest, without the end of the last line.
+    bytes: u64,
+    digest: Sha256,
+    ended: bool,
+}
+
+impl Loose {
+    pub(super) fn push(&mut self, line: Line<'_>) {
+        if self.lines > 0 {
+            self.digest.update(b"\n");
+            self.bytes += 1;
+        }
+        self.lines += 1;
+        self.digest.update(line.bytes);
+        self.bytes += line.bytes.len() as u64;
+        self.ended = line.ended;
+        if self.places.len() < NAMED_MAX {
+            self.places.push(Place::of(line));
+        }
+    }
+
+    /// Where they are, as many as are named.
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    pub(super) fn first(&self) -> Option<&Place> {
+        self.places.first()
+    }
+
+    pub(super) fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the last of them has its end.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether they are what the writer that went on has found. The end of the last line is among it, or was
+    /// written by that writer.
+    pub(super) fn is(&self, said: &Said) -> bool {
+        let with_end = self.digest.clone().chain_update(b"\n");
+        [
+            (self.bytes, self.digest.clone()),
+            (self.bytes + 1, with_end),
+        ]
+        .into_iter()
+        .any(|(bytes, digest)| {
+            said.torn_bytes == Some(bytes)
+                && said.torn_sha256.as_deref() == Some(Hash::from(digest).as_str())
+        })
+    }
+}

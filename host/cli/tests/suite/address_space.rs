@@ -1,0 +1,45 @@
+//! Where addresses are scarce, there is no pool of memories: calls work all the same, and `doctor` says how.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs mimir with 4 GB of addresses: less than one memory reserves where there are plenty.
+fn cramped(home: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 4000000; exec \"$@\"", "sh"])
+        .arg(env!("CARGO_BIN_EXE_mimir"))
+        .args(args)
+        .current_dir(home.join("work"))
+        .env("MIMIR_CONFIG_DIR", home.join("config"))
+        .env(
+            "MIMIR_CACHE_DIR",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/cramped"),
+        )
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+#[test]
+fn calls_work_where_addresses_are_scarce() {
+    let home = tempfile::tempdir().unwrap();
+    let work = home.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::write(work.join("here.txt"), "a needle").unwrap();
+    for args in [
+        ["call", "file_info", "path=here.txt"].as_slice(),
+        &["call", "file_search", "mode=grep", "query=needle"],
+    ] {
+        let (code, said) = cramped(home.path(), args);
+        assert_eq!(code, Some(0), "{args:?}: {said}");
+        assert!(said.contains("here.txt") || said.contains("file"), "{said}");
+    }
+    let (_, said) = cramped(home.path(), &["doctor"]);
+    assert!(said.contains("memory on demand"), "{said}");
+}

@@ -1,0 +1,282 @@
+//! `mimir audit` and the keys of `audit`, as a shell sees them.
+
+use crate::kit;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::kit::{mimir, run};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn home(config: &str) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    // What a project says about its record does not count by itself.
+    let own = kit::config(home.path());
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("config.yml"), config).unwrap();
+    home
+}
+
+fn log(home: &Path) -> PathBuf {
+    home.join(".mimir/state/audit.jsonl")
+}
+
+/// Calls that leave a line: of a tool that is not there, and of one that a rule denies.
+fn calls(home: &Path, count: usize) {
+    for _ in 0..count {
+        run(home, &["call", "no_such_tool", "secretive=words"]);
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn tampering_is_named_and_ends_with_one() {
+    let home = home("");
+    let (code, out, _) = run(home.path(), &["audit", "verify"]);
+    assert_eq!((code, out.as_str()), (0, "The log is empty.\n"));
+    calls(home.path(), 3);
+    let (code, out, _) = run(home.path(), &["audit", "verify", "--json"]);
+    let report = json(&out);
+    assert_eq!(code, 0);
+    assert_eq!((&report["ok"], &report["lines"]), (&true.into(), &3.into()));
+    let head = report["head"]["hash"].as_str().unwrap().to_owned();
+    let (code, out, _) = run(home.path(), &["audit", "verify", "--head", &head[..20]]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("that of line 3") && out.contains(&head),
+        "{out}"
+    );
+    let (code, out, _) = run(home.path(), &["audit", "verify", "--head", &"0".repeat(64)]);
+    assert_eq!(code, 1);
+    assert!(out.contains("not-noted"), "{out}");
+    let (code, _, _) = run(home.path(), &["audit", "verify", "--head", "short"]);
+    assert_eq!(code, 2);
+    let text = fs::read_to_string(log(home.path())).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines[1] = lines[1].replace("no_such_tool", "harmless\\u001b[31m");
+    fs::write(log(home.path()), lines.join("\n") + "\n").unwrap();
+    let (code, out, _) = run(home.path(), &["audit", "verify"]);
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("changed") && out.contains("audit.jsonl:2 (line 2 of the log)"),
+        "{out}"
+    );
+    let (_, out, _) = run(home.path(), &["audit", "show"]);
+    assert!(
+        out.contains("harmless") && !out.contains('\u{1b}'),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn events_are_filtered() {
+    let home = home("tools: {delete_file: {approval: deny}}\n");
+    calls(home.path(), 1);
+    run(home.path(), &["call", "delete_file", "path=x"]);
+    run(home.path(), &["call", "list_directory", "path=."]);
+    let show = |args: &[&str]| {
+        let args: Vec<_> = ["audit", "show", "--json"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
+        let (code, out, err) = run(home.path(), &args);
+        assert_eq!((code, err.as_str()), (0, ""));
+        let events = json(&out)["events"].as_array().unwrap().clone();
+        let tools = events
+            .iter()
+            .map(|event| event["tool"].as_str().unwrap().to_owned());
+        tools.collect::<Vec<_>>()
+    };
+    let all = ["no_such_tool", "delete_file", "list_directory"];
+    assert_eq!(show(&[]), all);
+    assert_eq!(show(&["--tool", "delete_file"]), ["delete_file"]);
+    assert_eq!(show(&["--decision", "deny"]), ["delete_file"]);
+    assert_eq!(show(&["--decision", "allow"]), ["list_directory"]);
+    assert_eq!(show(&["--event", "grant"]), [""; 0]);
+    assert_eq!(show(&["--since", "1h"]), all);
+    assert_eq!(show(&["--since", "2999-01-01"]), [""; 0]);
+    let (_, out, _) = run(home.path(), &["audit", "tail", "-n", "2", "--json"]);
+    let tools: Vec<_> = out.lines().map(|line| json(line)["tool"].clone()).collect();
+    assert_eq!(tools, all[1..]);
+    let (_, out, _) = run(home.path(), &["audit", "tail", "-n", "1"]);
+    assert!(out.contains("list_directory allow ok"), "{out}");
+    for bad in [
+        &["--decision", "maybe"],
+        &["--since", "soon"],
+        &["--event", "grants"],
+    ] {
+        let args: Vec<_> = ["audit", "show"].iter().chain(bad).copied().collect();
+        assert_eq!(run(home.path(), &args).0, 2, "{bad:?}");
+    }
+}
+
+#[test]
+fn files_and_arguments_are_kept_as_the_config_says() {
+    let quiet = home("audit: {maxBytes: 4096, keep: 2}\n");
+    // A refused call is a line of some 350 bytes.
+    calls(quiet.path(), 60);
+    let (code, out, _) = run(quiet.path(), &["audit", "verify", "--json"]);
+    let report = json(&out);
+    assert_eq!((code, &report["files"]), (0, &3.into()));
+    assert_eq!(report["findings"][0]["fault"], "dropped");
+    let text = fs::read_to_string(log(quiet.path())).unwrap();
+    assert!(!text.contains("secretive"), "{text}");
+    let open = home("audit: {logArgs: true, durability: fsync}\n");
+    let long = format!("long={}", "x".repeat(5000));
+    run(
+        open.path(),
+        &["call", "no_such_tool", "secretive=words", &long],
+    );
+    let text = fs::read_to_string(log(open.path())).unwrap();
+    assert!(
+        text.contains(r#""secretive":"words""#) && text.len() < 1500,
+        "{text}"
+    );
+}
+
+/// A run of `tail -f`, with what it prints.
+struct Follow(Child, BufReader<ChildStdout>);
+
+fn follow(home: &Path) -> Follow {
+    let mut child = mimir(home, &["audit", "tail", "-n", "1", "-f"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    Follow(child, out)
+}
+
+impl Follow {
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+/// How the program ends; the test ends it if it does not.
+fn ended(mut child: Child) -> Option<i32> {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    None
+}
+
+#[test]
+#[cfg(unix)]
+fn a_tail_follows_over_files_and_ends_when_it_is_told_or_nobody_reads() {
+    let home = home("audit: {maxBytes: 4096}\n");
+    calls(home.path(), 1);
+    let mut tail = follow(home.path());
+    let mut gone = follow(home.path());
+    assert!(tail.line().contains("no_such_tool"));
+    assert!(gone.line().contains("no_such_tool"));
+    let more = 40;
+    calls(home.path(), more);
+    let mut rotated = 0;
+    let mut calls = 0;
+    while calls < more {
+        match tail.line() {
+            line if line.contains("rotated") => rotated += 1,
+            line if line.contains("no_such_tool") => calls += 1,
+            line => panic!("{line:?}"),
+        }
+    }
+    assert!(rotated > 1);
+    let pid = tail.0.id().to_string();
+    let told = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(told.unwrap().success());
+    assert_eq!(ended(tail.0), Some(0));
+    // Nothing more is written, and it ends all the same.
+    let Follow(child, out) = gone;
+    drop(out);
+    assert_eq!(ended(child), Some(0));
+}
+
+#[test]
+fn doctor_says_that_calls_may_go_unrecorded() {
+    let strict = home("");
+    let (_, out, _) = run(strict.path(), &["doctor"]);
+    assert!(out.contains("✓ audit"), "{out}");
+    let loose = home("audit: {onFailure: run}\n");
+    let (_, out, _) = run(loose.path(), &["doctor"]);
+    assert!(
+        out.contains("! audit") && out.contains("cannot be recorded is made all the same"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_log_whose_end_is_taken_away_stays_at_fault() {
+    let home = home("");
+    calls(home.path(), 6);
+    let folder = log(home.path()).parent().unwrap().to_owned();
+    let whole = fs::read_to_string(log(home.path())).unwrap();
+    let cut: String = whole.split_inclusive('\n').take(3).collect();
+    fs::write(log(home.path()), &cut).unwrap();
+    fs::remove_file(folder.join("audit.head")).unwrap();
+    let verified = || run(home.path(), &["audit", "verify"]);
+    let (code, out, _) = verified();
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("headless") && out.contains("forgotten"),
+        "{out}"
+    );
+    // Calls that come after do not wash it off, whoever repairs the head.
+    let (_, _, warned) = run(home.path(), &["call", "no_such_tool"]);
+    assert!(warned.contains("mimir audit verify"), "{warned}");
+    calls(home.path(), 8);
+    let (code, out, _) = verified();
+    assert_eq!(code, 1);
+    assert!(out.contains("audit.jsonl:4 (line 4"), "{out}");
+    assert!(out.contains("forgotten"), "{out}");
+    // Nor does it help to take away all of it.
+    fs::remove_dir_all(&folder).unwrap();
+    let (code, out, said) = verified();
+    assert_eq!(code, 1);
+    assert!(out.contains("the log had come to line 6"), "{out}");
+    calls(home.path(), 1);
+    assert_eq!(verified().0, 1);
+    let (_, out, _) = run(home.path(), &["doctor"]);
+    assert!(out.contains("the log was replaced"), "{out}");
+    // Whoever did it himself is told the way out.
+    let place = said.split("remove ").last().unwrap();
+    let place = place.trim_end().trim_end_matches(" too");
+    fs::remove_file(place).unwrap();
+    assert_eq!(verified().0, 0);
+    calls(home.path(), 1);
+    assert_eq!(verified().0, 0);
+}
+
+#[test]
+fn a_log_that_others_go_on_with_is_the_same_log() {
+    let home = home("");
+    calls(home.path(), 3);
+    let config = kit::config(home.path()).join("workspaces");
+    let is_head = |path: &PathBuf| path.extension().is_some_and(|end| end == "head");
+    let mut found = fs::read_dir(config).unwrap();
+    let head = found.find_map(|file| Some(file.unwrap().path()).filter(is_head));
+    let head = head.unwrap();
+    let old = fs::read(&head).unwrap();
+    calls(home.path(), 3);
+    // As if the three after it had been killed before they could remember anything.
+    fs::write(&head, &old).unwrap();
+    calls(home.path(), 1);
+    assert_eq!(run(home.path(), &["audit", "verify"]).0, 0);
+    assert!(fs::read_to_string(&head).unwrap().contains("\"seq\":7"));
+}

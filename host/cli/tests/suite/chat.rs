@@ -1,0 +1,361 @@
+//! `mimir chat` on a real terminal, with a model on a port of this machine that says what is written down for it.
+#![cfg(unix)]
+
+use crate::kit;
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::kit::mimir;
+use crate::kit::script::{Script, Step, calls, says};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A terminal of tmux with a shell in it, over a workspace.
+struct Screen {
+    home: TempDir,
+    script: Script,
+    socket: String,
+}
+
+/// Nothing takes this long that goes well; the first call of a tool compiles it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Screen {
+    /// A shell in a workspace whose user has this model and these settings.
+    fn new(name: &str, steps: Vec<Step>, settings: &str) -> Self {
+        let script = Script::start(steps);
+        let home = tempfile::tempdir().unwrap();
+        let user = kit::config(home.path());
+        fs::create_dir_all(&user).unwrap();
+        let url = &script.url;
+        let block = format!(
+            "model: local/m\nproviders: {{local: {{api: anthropic, url: \"{url}\"}}}}\n{settings}"
+        );
+        fs::write(user.join("config.yml"), block).unwrap();
+        fs::write(home.path().join("notes.txt"), "the answer is 42\n").unwrap();
+        let socket = format!("mimir-{name}-{}", std::process::id());
+        let screen = Self {
+            home,
+            script,
+            socket,
+        };
+        let mut tmux = screen.tmux(&["new-session", "-d", "-x", "100", "-y", "45", "sh"]);
+        let alone = mimir(screen.home.path(), &[]);
+        let set = alone
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let started = tmux.envs(set).status().unwrap();
+        assert!(started.success());
+        // A shell of root's does not take it from its environment.
+        screen.line("PS1='sh''ell> '");
+        screen.see("shell>");
+        screen
+    }
+
+    fn tmux(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command
+            .args(["-L", &self.socket, "-f", "/dev/null"])
+            .args(args);
+        command.current_dir(self.home.path());
+        command
+    }
+
+    /// What stands on it.
+    fn shown(&self) -> String {
+        let output = self
+            .tmux(&["capture-pane", "-p", "-S", "-200"])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Waits until this stands on it.
+    fn see(&self, words: &str) {
+        self.sees(words, 1);
+    }
+
+    /// Waits until this stands on it so often.
+    fn sees(&self, words: &str, times: usize) {
+        let start = Instant::now();
+        while self.shown().matches(words).count() < times {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "never shown: {words}\n{}",
+                self.shown()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Presses keys, by tmux's names for them.
+    fn press(&self, keys: &[&str]) {
+        let mut args = vec!["send-keys"];
+        args.extend(keys);
+        assert!(self.tmux(&args).status().unwrap().success());
+    }
+
+    /// Types a line.
+    fn line(&self, words: &str) {
+        assert!(
+            self.tmux(&["send-keys", "-l", words])
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.press(&["Enter"]);
+    }
+
+    /// Leaves, once the prompt is there: before that Ctrl-D is nobody's.
+    fn leave(&self) {
+        std::thread::sleep(Duration::from_millis(500));
+        self.press(&["C-d"]);
+        self.see("ended=0");
+    }
+
+    fn chat(&self, args: &str) {
+        self.line(&format!(
+            "{} chat {args}; echo ended=$?",
+            env!("CARGO_BIN_EXE_mimir")
+        ));
+        self.see("/help lists commands");
+    }
+
+    /// Waits until the model was asked so often.
+    fn asked(&self, times: usize) -> String {
+        let start = Instant::now();
+        while self.script.asked().len() < times {
+            assert!(start.elapsed() < PATIENCE, "{}", self.shown());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.script.asked()[times - 1].body.to_string()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.tmux(&["kill-server"]).status();
+    }
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn a_person_talks_edits_and_leaves() {
+    let screen = Screen::new(
+        "talk",
+        vec![
+            Step::Says(
+                vec!["Let me see."],
+                vec![("read_file", json!({"path": "notes.txt"}).to_string())],
+            ),
+            Step::Says(vec!["It ", "is ", "42.\u{1b}[2J"], vec![]),
+            says("both"),
+            says("again"),
+        ],
+        "",
+    );
+    screen.chat("");
+    screen.line("what is it?");
+    screen.see("It is 42.");
+    let shown = screen.shown();
+    assert!(
+        shown.contains("Let me see.") && shown.contains("→ read_file"),
+        "{shown}"
+    );
+    assert!(shown.contains("✓ read_file"), "{shown}");
+    // A line that goes on.
+    screen.line("one \\");
+    screen.line("two");
+    assert!(
+        screen.asked(3).contains("one \\ntwo"),
+        "{}",
+        screen.asked(3)
+    );
+    screen.see("both");
+    // Tab completes commands and tools, and what was typed comes back.
+    screen.press(&["/", "c", "o", "Tab", "Enter"]);
+    screen.see("3 answers, 1 call");
+    screen.press(&["u", "s", "e", "Space", "r", "e", "a", "d", "_", "Tab"]);
+    screen.see("use read_file");
+    screen.press(&["C-u", "Up", "Up", "Enter"]);
+    assert!(
+        screen.asked(4).matches("one \\ntwo").count() == 2,
+        "{}",
+        screen.asked(4)
+    );
+    screen.see("again");
+    screen.leave();
+    screen.see("mimir chat --resume");
+    // The terminal is as it was.
+    screen.line("echo he''re");
+    screen.see("here");
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn a_person_is_asked_inline_and_what_is_typed_later_is_no_answer() {
+    let delete = || calls("delete_file", json!({"path": "notes.txt"}));
+    let screen = Screen::new(
+        "ask",
+        vec![
+            delete(),
+            says("then not"),
+            delete(),
+            says("stopped it"),
+            says("yes, hello"),
+        ],
+        "",
+    );
+    screen.chat("");
+    screen.line("tidy up");
+    screen.see("[n]o >");
+    std::thread::sleep(Duration::from_millis(300));
+    screen.line("n");
+    screen.see("then not");
+    assert!(screen.asked(2).contains("APPROVAL_DENIED"));
+    // A question that is left takes no line of those that follow.
+    screen.line("tidy up again");
+    screen.sees("[n]o >", 2);
+    std::thread::sleep(Duration::from_millis(300));
+    screen.press(&["C-c"]);
+    screen.see("stopped it");
+    assert!(screen.asked(4).contains("CANCELLED"));
+    screen.line("y");
+    screen.see("yes, hello");
+    assert!(screen.home.path().join("notes.txt").exists());
+    screen.leave();
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn the_first_ctrl_c_stops_the_call_and_the_next_the_answer() {
+    let screen = Screen::new(
+        "stop",
+        vec![
+            calls("exec", json!({"command": "sleep 50"})),
+            Step::Hangs("stopped, and now I think for ever"),
+            says("here I am"),
+        ],
+        "sandbox: none\nexecApprovals: {mode: full}\n",
+    );
+    screen.chat("");
+    screen.line("wait");
+    screen.see("→ exec");
+    std::thread::sleep(Duration::from_millis(500));
+    screen.press(&["C-c"]);
+    screen.see("now I think for ever");
+    assert!(screen.asked(2).contains("CANCELLED"), "{}", screen.asked(2));
+    screen.press(&["C-c"]);
+    screen.see("stopped\n");
+    screen.line("are you there?");
+    screen.see("here I am");
+    // At the prompt it only clears the line.
+    screen.press(&["x", "C-c"]);
+    screen.see("(press Ctrl-D or type /quit to end)");
+    screen.line("/quit");
+    screen.see("ended=0");
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn a_talk_that_goes_on_has_read_what_strangers_wrote() {
+    let web = || calls("web_fetch", json!({"url": "https://example.invalid/x"}));
+    let steps = vec![
+        calls("read_file", json!({"path": "notes.txt"})),
+        says("read it"),
+        web(),
+        says("then not"),
+    ];
+    let settings =
+        "tools: {read_file: {labels: {outputTrust: untrusted}}, web_fetch: {approval: allow}}\n";
+    let screen = Screen::new("read", steps, settings);
+    screen.chat("");
+    screen.line("read the notes");
+    screen.see("read it");
+    screen.leave();
+    screen.line("clear");
+    screen.chat("--resume");
+    screen.line("fetch");
+    screen.see("strangers");
+    screen.see("[n]o >");
+    std::thread::sleep(Duration::from_millis(300));
+    screen.line("n");
+    screen.see("then not");
+    assert!(screen.asked(4).contains("APPROVAL_DENIED"));
+}
+
+/// Asks about a call, and goes on when it was not made.
+fn asks_and_goes_on() -> Vec<Step> {
+    vec![
+        calls("delete_file", json!({"path": "notes.txt"})),
+        says("not done"),
+        says("first"),
+        says("second"),
+    ]
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn arguments_that_are_typed_end_with_their_question() {
+    let screen = Screen::new("typed", asks_and_goes_on(), "");
+    screen.line("unset EDITOR VISUAL");
+    screen.chat("");
+    screen.line("tidy up");
+    screen.see("[n]o >");
+    std::thread::sleep(Duration::from_millis(300));
+    screen.line("e");
+    screen.see("then an empty line");
+    screen.line("{\"path\":");
+    screen.press(&["C-c"]);
+    screen.see("not done");
+    for (words, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
+        screen.line(words);
+        assert!(screen.asked(at).contains(words), "{}", screen.shown());
+        screen.see(answer);
+    }
+    screen.leave();
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn an_editor_ends_with_its_question() {
+    let settings = "approvals: {timeoutMs: 4000}\n";
+    // The one ends when it is asked to, the other does not.
+    for (name, trap) in [("editor", ""), ("deaf", "trap '' TERM\n")] {
+        let screen = Screen::new(name, asks_and_goes_on(), settings);
+        let editor = screen.home.path().join("editor.sh");
+        let text = format!(
+            "#!/bin/sh\n{trap}stty raw -echo\nprintf editing\nsleep 600 &\necho $$ $! > pids\nwait\nwait\nsleep 600\n"
+        );
+        fs::write(&editor, text).unwrap();
+        screen.line(&format!(
+            "unset VISUAL; export EDITOR='sh {}'",
+            editor.display()
+        ));
+        screen.chat("");
+        screen.line("tidy up");
+        screen.see("[n]o >");
+        std::thread::sleep(Duration::from_millis(300));
+        screen.line("e");
+        screen.see("editing");
+        screen.see("not done");
+        let pids = fs::read_to_string(screen.home.path().join("pids")).unwrap();
+        let pids: Vec<&str> = pids.split_whitespace().collect();
+        assert_eq!(pids.len(), 2);
+        for pid in pids {
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(state.is_empty() || state.contains(") Z"), "{state}");
+        }
+        for (words, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
+            screen.line(words);
+            assert!(screen.asked(at).contains(words), "{}", screen.shown());
+            screen.see(answer);
+        }
+        screen.leave();
+        // What is typed is shown again.
+        screen.line("echo he''re");
+        screen.see("echo he''re");
+        screen.see("\nhere");
+    }
+}

@@ -1,0 +1,225 @@
+//! `run_code` by the program, where an interpreter runs the code: in the sandbox of commands, or in a container.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::kit::{config, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A workspace of somebody with these settings.
+fn workspace(settings: &str) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(home.path().join(".mimir")).unwrap();
+    std::fs::create_dir_all(config(home.path())).unwrap();
+    std::fs::write(config(home.path()).join("config.yml"), settings).unwrap();
+    home
+}
+
+/// The outcome of a call; `approve` is what stands in for a person.
+fn call(home: &Path, approve: &str, arguments: &Value) -> (i32, Value) {
+    let words = ["call", "--json", "--approve", approve, "run_code"];
+    let (code, out, err) = run(home, &[&words[..], &[&arguments.to_string()]].concat());
+    let said = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    (code, said)
+}
+
+/// What code comes to that a person says yes to.
+fn ran(home: &Path, arguments: &Value) -> Value {
+    let (_, said) = call(home, "always", arguments);
+    assert!(said["ok"] == true, "{said:#}");
+    said["structured"].clone()
+}
+
+#[test]
+fn the_interpreter_gets_code_arguments_variables_and_input() {
+    let home = workspace("");
+    std::fs::create_dir(home.path().join("sub")).unwrap();
+    let structured = ran(
+        home.path(),
+        &json!({
+            "language": "bash", "backend": "process",
+            "code": "read line; echo \"$line $1 $GREETING ${PWD##*/}\"; echo no >&2; echo made > file; exit 3",
+            "args": ["one two"], "env": {"GREETING": "hello"}, "stdin": "in\n", "workdir": "sub",
+        }),
+    );
+    assert_eq!(structured["stdout"], "in one two hello sub\n");
+    assert_eq!(structured["stderr"], "no\n");
+    assert_eq!(
+        (&structured["exitCode"], &structured["backend"]),
+        (&json!(3), &json!("process"))
+    );
+    let made = std::fs::read_to_string(home.path().join("sub/file"));
+    assert_eq!(made.unwrap(), "made\n");
+}
+
+#[test]
+#[ignore = "needs python3 and node on the machine"]
+fn python_and_javascript_are_run_by_their_interpreters() {
+    let home = workspace("");
+    for (language, code) in [
+        ("python", "import sys\nprint(sys.argv[1], sys.stdin.read())"),
+        (
+            "javascript",
+            "console.log(process.argv[2], require('fs').readFileSync(0, 'utf8'))",
+        ),
+    ] {
+        let structured = ran(
+            home.path(),
+            &json!({
+                "language": language, "code": code, "args": ["-a"], "stdin": "in", "backend": "process",
+            }),
+        );
+        assert_eq!(structured["stdout"], "-a in\n", "{language}");
+    }
+    let long = format!("#{}\nprint('long')", "x".repeat(121_000));
+    let structured = ran(
+        home.path(),
+        &json!({"language": "python", "code": long, "backend": "process"}),
+    );
+    assert_eq!(structured["stdout"], "long\n");
+    // There is no network, and no file of this machine that is a person's.
+    let code = "import socket\nsocket.create_connection(('127.0.0.1', 9), 2)";
+    let structured = ran(
+        home.path(),
+        &json!({"language": "python", "code": code, "backend": "process"}),
+    );
+    assert_eq!(structured["exitCode"], 1, "{structured:#}");
+}
+
+#[test]
+fn an_interpreter_is_asked_about_and_what_only_reads_is_not() {
+    let home = workspace("");
+    let python = json!({"language": "python", "code": "print(1)", "backend": "process"});
+    let (code, said) = call(home.path(), "never", &python);
+    assert_eq!(
+        (code, &said["error"]["code"]),
+        (3, &json!("APPROVAL_DENIED"))
+    );
+    // Code for the shell is read like the text of any command.
+    let reads = json!({"language": "bash", "code": "echo one", "backend": "process"});
+    let (code, said) = call(home.path(), "never", &reads);
+    assert_eq!(code, 0, "{said:#}");
+    let removes = json!({"language": "bash", "code": "echo one; rm -rf src", "backend": "process"});
+    let (code, _) = call(home.path(), "never", &removes);
+    assert_eq!(code, 3);
+
+    let arguments = removes.to_string();
+    let words = ["policy", "explain", "run_code", &arguments, "--json"];
+    let (_, out, err) = run(home.path(), &words);
+    let said: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+    assert_eq!(said["decision"], "ask", "{said:#}");
+    assert!(out.contains("rm -rf src"), "{said:#}");
+
+    let none = workspace("execApprovals: {mode: deny}");
+    let (code, said) = call(none.path(), "always", &python);
+    assert_eq!((code, &said["error"]["code"]), (3, &json!("POLICY_DENIED")));
+}
+
+#[test]
+fn what_was_written_before_the_end_of_the_time_is_kept() {
+    let home = workspace("");
+    let start = Instant::now();
+    let (code, said) = call(
+        home.path(),
+        "always",
+        &json!({"language": "bash", "code": "echo before; sleep 60", "timeout": 1, "backend": "process"}),
+    );
+    assert_eq!((code, &said["error"]["code"]), (4, &json!("TIMEOUT")));
+    assert_eq!(said["error"]["details"]["output"], "before\n", "{said:#}");
+    assert_eq!(said["error"]["details"]["backend"], "process");
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_container_has_the_image_of_the_language_or_says_what_is_missing() {
+    let code = json!({"language": "python", "code": "print(1)", "backend": "container"});
+    let unnamed = workspace("");
+    let (_, said) = call(unnamed.path(), "always", &code);
+    assert_eq!(said["error"]["code"], "UNAVAILABLE");
+    assert!(said.to_string().contains("sandbox.images"), "{said:#}");
+
+    let named = workspace("sandbox: {images: {python: 'x:1'}, socket: /nowhere/s}");
+    let (_, said) = call(named.path(), "always", &code);
+    assert!(said.to_string().contains("/nowhere/s"), "{said:#}");
+    // It is of that language alone.
+    let bash = json!({"language": "bash", "code": "echo 1", "backend": "container"});
+    let (_, said) = call(named.path(), "always", &bash);
+    assert!(
+        said.to_string().contains("no image is named for bash"),
+        "{said:#}"
+    );
+
+    let alone = workspace("sandbox: {mode: container, image: x, socket: /nowhere/s}");
+    let machine = json!({"language": "bash", "code": "echo 1", "backend": "process"});
+    let (_, said) = call(alone.path(), "always", &machine);
+    assert!(
+        said.to_string().contains("sandbox.mode: container"),
+        "{said:#}"
+    );
+}
+
+#[test]
+fn bad_input_is_told_from_a_sandbox_that_is_missing() {
+    let home = workspace("");
+    for (arguments, code) in [
+        (json!({"language": "perl", "code": "x"}), "INVALID_INPUT"),
+        (json!({"language": "bash", "code": "  "}), "INVALID_INPUT"),
+        (
+            json!({"language": "bash", "code": "x", "timeout": 0}),
+            "INVALID_INPUT",
+        ),
+        (
+            json!({"language": "bash", "code": "pwd", "workdir": "..", "backend": "process"}),
+            "POLICY_DENIED",
+        ),
+        (
+            json!({"language": "bash", "code": "pwd", "workdir": "no", "backend": "process"}),
+            "FILE_NOT_FOUND",
+        ),
+    ] {
+        let (_, said) = call(home.path(), "always", &arguments);
+        assert_eq!(said["error"]["code"], code, "{said:#}");
+    }
+}
+
+#[test]
+#[ignore = "needs the container engine and the images of .ci/containers"]
+fn code_runs_in_a_container_and_its_files_belong_to_the_person() {
+    use std::os::unix::fs::MetadataExt;
+
+    let home = workspace("sandbox: {mode: container, images: {bash: mimir-test/code}}");
+    let code = "echo \"$1\"; hostname; echo made > file; cat /etc/hostname; exit 2";
+    let structured = ran(
+        home.path(),
+        &json!({"language": "bash", "code": code, "args": ["one"], "backend": "container"}),
+    );
+    let said = structured["stdout"].as_str().unwrap();
+    assert!(said.starts_with("one\nmimir\n"), "{structured:#}");
+    assert_eq!(
+        (&structured["exitCode"], &structured["backend"]),
+        (&json!(2), &json!("container"))
+    );
+    let (file, folder) = (home.path().join("file"), home.path());
+    assert_eq!(
+        file.metadata().unwrap().uid(),
+        folder.metadata().unwrap().uid()
+    );
+
+    let missing = workspace("sandbox: {images: {bash: 'mimir-test/not-there'}}");
+    let code = json!({"language": "bash", "code": "echo 1", "backend": "container"});
+    let (_, said) = call(missing.path(), "always", &code);
+    assert_eq!(said["error"]["code"], "UNAVAILABLE");
+    assert!(
+        said.to_string().contains(" pull mimir-test/not-there"),
+        "{said:#}"
+    );
+
+    // The interpreter is not in the image.
+    let without = workspace("sandbox: {images: {python: mimir-test/code}}");
+    let code = json!({"language": "python", "code": "print(1)", "backend": "container"});
+    let (_, said) = call(without.path(), "always", &code);
+    assert_eq!(said["error"]["code"], "NOT_FOUND");
+    assert!(said.to_string().contains("sandbox.images"), "{said:#}");
+}

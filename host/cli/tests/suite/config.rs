@@ -1,0 +1,449 @@
+//! `mimir config`.
+
+use crate::kit;
+use std::fs;
+
+use crate::kit::{mimir, run};
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| panic!("{text}"))
+}
+
+#[test]
+fn the_schema_is_that_of_the_settings() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [&["config", "schema"][..], &["config", "schema", "--json"]] {
+        let (code, out, err) = run(home.path(), args);
+        assert_eq!((code, err.as_str()), (0, ""));
+        assert_eq!(json(&out), mimir_core::config::Config::schema());
+    }
+}
+
+#[test]
+fn every_place_is_named_in_its_order_and_whether_it_is_there() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path(), &["init"]);
+    let team = tempfile::tempdir().unwrap();
+    let team = team.path().join("team.yml");
+    let shown = |args: &[&str]| {
+        let mut command = mimir(home.path(), args);
+        let output = command.env("MIMIR_TEAM_POLICY", &team).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = json(&shown(&["config", "path", "--json"]));
+    let files = said["files"].as_array().unwrap();
+    let layers: Vec<_> = files
+        .iter()
+        .map(|file| file["layer"].as_str().unwrap())
+        .collect();
+    assert!(
+        layers.ends_with(&["team", "user", "project"]) && layers.len() > 3,
+        "{layers:?}"
+    );
+    let tail = &files[files.len() - 3..];
+    assert_eq!(tail[0]["path"], team.display().to_string());
+    let there: Vec<_> = tail.iter().map(|file| file["exists"] == true).collect();
+    assert_eq!(there, [false, false, true]);
+    let text = shown(&["config", "path"]);
+    assert!(text.contains("team.yml (not there)"), "{text}");
+    assert!(
+        text.lines().last().unwrap().ends_with("config.yml"),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_fault_is_named_and_what_does_not_count() {
+    let home = tempfile::tempdir().unwrap();
+    let user = kit::config(home.path());
+    fs::create_dir_all(&user).unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    let own = home.path().join(".mimir/config.yml");
+    let check = || {
+        let (code, out, _) = run(home.path(), &["config", "check", "--json"]);
+        (code, json(&out))
+    };
+    assert_eq!(check().0, 0);
+    fs::write(user.join("config.yml"), "polcy: {}\n").unwrap();
+    fs::write(
+        &own,
+        "policy:\n  rules: [{decision: ask, when: {path: {regex: '('}}}]\n",
+    )
+    .unwrap();
+    let (code, said) = check();
+    let errors = said["errors"].as_array().unwrap();
+    assert_eq!((code, errors.len(), &said["ok"]), (2, 2, &false.into()));
+    for (error, wanted) in errors.iter().zip(["config.yml:1:1", ".mimir/config.yml:2"]) {
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(wanted), "{message}");
+    }
+    let (code, out, _) = run(home.path(), &["config", "check"]);
+    assert_eq!((code, out.matches("error:").count()), (2, 2), "{out}");
+    fs::write(user.join("config.yml"), "").unwrap();
+    fs::write(&own, "tools: {read_file: {approval: allow}}\n").unwrap();
+    let (code, said) = check();
+    assert_eq!((code, &said["ok"]), (0, &true.into()));
+    assert_eq!(said["withheld"][0], "tools.read_file.approval: allow");
+    run(home.path(), &["policy", "accept", "--yes"]);
+    assert!(check().1["withheld"].as_array().unwrap().is_empty());
+}
+
+/// A workspace whose project says this.
+fn with(config: &[u8]) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(home.path().join(".mimir/config.yml"), config).unwrap();
+    home
+}
+
+#[test]
+fn broken_files_are_told_by_file_and_line_and_nothing_runs() {
+    let long = [b"# ".as_slice(), &vec![b'x'; 10 << 20]].concat();
+    for (config, wanted) in [
+        (
+            b"tools:\n\tgit: {enabled: true}\n".as_slice(),
+            "config.yml:2:",
+        ),
+        (b"profile: fine\nprofile: compact\n", "duplicate"),
+        (b"tools:\n  git: {}\n  git: {}\n", "duplicate"),
+        (b"polcy: {}\n", "Did you mean `policy`?"),
+        (
+            b"tools:\n  git:\n    enable: true\n",
+            "Did you mean `enabled`?",
+        ),
+        (b"\n\nlimits:\n  timeMs: soon\n", "config.yml:4:"),
+        (b"profile: [fine]\n", "config.yml:1:"),
+        (b"- a\n", "config.yml:1:"),
+        (b"just words\n", "config.yml:1:"),
+        (b"policy: [\n", "config.yml:"),
+        (b"x: \xff\n", "UTF-8"),
+        (b"tools: *missing\n", "config.yml:1:"),
+        (&long, "at most 1 MB"),
+    ] {
+        let home = with(config);
+        let shown = String::from_utf8_lossy(&config[..config.len().min(60)]).into_owned();
+        for args in [
+            &["config", "check"][..],
+            &["tools", "list"],
+            &["call", "git", "operation=status"],
+        ] {
+            let (code, out, err) = run(home.path(), args);
+            let said = out + &err;
+            assert!(
+                code == 2 && said.contains(wanted),
+                "{shown:?} {args:?} {code}: {said}"
+            );
+            assert!(said.len() < 2_000, "{said}");
+        }
+        let (code, out, err) = run(home.path(), &["tools", "disable", "git"]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        let now = fs::read(home.path().join(".mimir/config.yml")).unwrap();
+        assert!(now == config, "nothing is written into it");
+    }
+}
+
+#[test]
+fn odd_files_are_read_and_changed_in_their_own_manner() {
+    for (config, after) in [
+        ("", "tools:\n  git:\n    enabled: false\n"),
+        (
+            "# only words\n",
+            "# only words\ntools:\n  git:\n    enabled: false\n",
+        ),
+        ("---\n...\n", ""),
+        (
+            "\u{feff}profile: compact\n",
+            "\u{feff}profile: compact\ntools:\n  git:\n    enabled: false\n",
+        ),
+        (
+            "profile: compact\r\n",
+            "profile: compact\r\ntools:\r\n  git:\r\n    enabled: false\r\n",
+        ),
+        ("x-unused: &off {enabled: true}\n", ""),
+        (
+            "tools:\n  git: ~\n  exec:\n",
+            "tools:\n  git:\n    enabled: false\n  exec:\n",
+        ),
+        (
+            "tools:\n  exec: &one\n    enabled: true\n  run_code: *one\n  git: {enabled: true}\n",
+            "tools:\n  exec: &one\n    enabled: true\n  run_code: *one\n  git: {enabled: false}\n",
+        ),
+    ] {
+        let home = with(config.as_bytes());
+        let (code, _, err) = run(home.path(), &["tools", "disable", "git"]);
+        let now = fs::read_to_string(home.path().join(".mimir/config.yml")).unwrap();
+        match after {
+            "" if code == 0 => assert!(now.contains("enabled: false"), "{config:?} {now}"),
+            // Refused with the way to write it by hand, or because it is no config.
+            "" => assert_eq!((code, now.as_str()), (2, config), "{err}"),
+            after => assert_eq!((code, now.as_str()), (0, after), "{err}"),
+        }
+    }
+    let home = with(b"tools:\n  exec: &one\n    enabled: true\n    approval: ask\n  git: *one\n");
+    let (code, _, err) = run(home.path(), &["tools", "disable", "git"]);
+    assert!(code == 2 && err.contains("write this into it"), "{err}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = with(b"profile: fine # mine\n");
+    let dot = home.path().join(".mimir");
+    run(home.path(), &["tools", "list"]);
+    let mode = |mode| fs::set_permissions(&dot, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    // Who may do everything may write there, too.
+    let root = fs::write(dot.join("probe"), "").is_ok();
+    let (code, _, err) = run(home.path(), &["config", "set", "profile", "compact"]);
+    mode(0o755);
+    match root {
+        true => assert_eq!(code, 0, "{err}"),
+        false => assert!(
+            code == 3 && err.contains("PERMISSION_DENIED"),
+            "{code} {err}"
+        ),
+    }
+}
+
+#[test]
+fn a_key_is_read_with_its_layer_and_set_in_its_place() {
+    let home = with(b"# mine\nlimits: {timeMs: 9000} # short\n");
+    let get = |key: &str| {
+        let (code, out, err) = run(home.path(), &["config", "get", key, "--json"]);
+        assert_eq!(code, 0, "{err}");
+        json(&out)
+    };
+    let said = get("limits.timeMs");
+    assert_eq!(
+        (&said["value"], &said["from"]),
+        (&9000.into(), &"project".into())
+    );
+    assert_eq!(said["layers"][0]["place"], ".mimir/config.yml:2");
+    let said = get("limits.fuel");
+    assert_eq!(
+        (&said["value"], &said["from"]),
+        (&1_200_000_000_000_u64.into(), &"default".into())
+    );
+    assert_eq!(get("limits.callsPerMinute")["value"], Value::Null);
+    let (_, out, _) = run(home.path(), &["config", "get", "limits"]);
+    assert_eq!(out, "timeMs: 9000\nproject: .mimir/config.yml:2\n");
+    let (_, out, _) = run(home.path(), &["config", "get", "profile"]);
+    assert_eq!(out, "fine\ndefault: profile is not set\n");
+    let set = |args: &[&str], code: i32| {
+        let args = [&["config"], args].concat();
+        let (now, out, err) = run(home.path(), &args);
+        assert_eq!(now, code, "{out}{err}");
+        out + &err
+    };
+    set(&["set", "limits.timeMs", "8000"], 0);
+    set(&["set", "policy.deny", "[git, 'mcp_*']"], 0);
+    set(&["set", "--user", "limits.timeMs", "7000"], 0);
+    let own = || fs::read_to_string(home.path().join(".mimir/config.yml")).unwrap();
+    let expected = "# mine\nlimits: {timeMs: 8000} # short\npolicy:\n  deny:\n";
+    assert!(own().starts_with(expected), "{}", own());
+    let said = get("limits.timeMs");
+    assert_eq!(said["layers"].as_array().unwrap().len(), 2);
+    assert_eq!(get("policy.deny")["value"][1], "mcp_*");
+    assert!(set(&["set", "--user", "limits.timeMs", "6000"], 0).contains("overrides it"));
+    set(&["unset", "policy.deny"], 0);
+    assert_eq!(get("policy.deny")["from"], "default");
+    for (args, wanted) in [
+        (&["set", "limits.timeMs", "soon"][..], "config.yml:2:"),
+        (&["set", "limits.timems", "1"], "Did you mean `timeMs`"),
+        (&["set", "limits.fuel", "0"], "limits.fuel"),
+        (&["set", "profile", "[: x"], "no YAML"),
+        (&["unset", "policy.deny"], "not set there"),
+        (&["get", "polcy"], "Did you mean `policy`?"),
+    ] {
+        let before = own();
+        let said = set(args, 2);
+        assert!(said.contains(wanted), "{args:?}: {said}");
+        assert_eq!(own(), before);
+    }
+}
+
+#[test]
+fn variables_go_before_files_and_not_before_a_team() {
+    let home = with(b"limits: {timeMs: 9000}\npolicy: {deny: [exec]}\n");
+    let team = tempfile::tempdir().unwrap();
+    let team = team.path().join("team.yml");
+    fs::write(&team, "profile: fine\n").unwrap();
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = mimir(home.path(), args);
+        command
+            .env("MIMIR_TEAM_POLICY", &team)
+            .envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let variables = [
+        ("MIMIR_LIMITS__TIME_MS", "5000"),
+        ("MIMIR_PROFILE", "compact"),
+        ("MIMIR_TOOLS__GIT__ENABLED", "false"),
+        ("MIMIR_POLICY__DENY", "[]"),
+    ];
+    let (_, out, _) = run(&["config", "get", "limits.timeMs", "--json"], &variables);
+    let said = json(&out);
+    assert_eq!(
+        (&said["value"], &said["from"]),
+        (&5000.into(), &"environment".into())
+    );
+    let (_, out, _) = run(&["tools", "info", "read_file", "--json"], &variables);
+    let info = json(&out);
+    assert_eq!(info["limits"]["timeMs"], 5000);
+    assert_eq!(info["listed"], true, "a team has said which profile");
+    let (code, _, err) = run(&["call", "git", "operation=status"], &variables);
+    assert!(
+        code == 3 && err.contains("MIMIR_TOOLS__GIT__ENABLED"),
+        "{err}"
+    );
+    let (code, _, _) = run(&["call", "exec", "command=true"], &variables);
+    assert_eq!(code, 3, "what a file forbids stays so");
+    let (code, _, err) = run(&["tools", "enable", "git"], &variables);
+    assert!(code == 3 && err.contains("for this run by"), "{err}");
+    // It is the person's: what it allows, nobody has to accept.
+    let decided = |variables: &[_]| {
+        let args = [
+            "policy",
+            "explain",
+            "--json",
+            "edit_file",
+            "path=a",
+            "pattern=x",
+            "replacement=y",
+        ];
+        json(&run(&args, variables).1)["decision"].clone()
+    };
+    assert_eq!(decided(&[]), "ask");
+    assert_eq!(
+        decided(&[("MIMIR_TOOLS__EDIT_FILE__APPROVAL", "allow")]),
+        "allow"
+    );
+    let (code, _, err) = run(&["tools"], &[("MIMIR_TOOLS__GIT__ENABLE", "true")]);
+    assert!(
+        code == 2 && err.contains("Did you mean `ENABLED`?"),
+        "{err}"
+    );
+    let (code, _, err) = run(&["tools"], &[("MIMIR_LIMITS", "{timeMs: 3}")]);
+    let way = "such as MIMIR_LIMITS__TIME_MS";
+    assert!(code == 2 && err.contains(way), "{err}");
+}
+
+#[test]
+fn a_variable_that_means_nothing_is_told_once_and_beside_what_is_printed() {
+    let home = with(b"");
+    let mut command = mimir(home.path(), &["tools", "list", "--json"]);
+    command.envs([("MIMIR_PROFLE", "compact"), ("MIMIR_ANYTHING", "x")]);
+    let output = command.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    let told = "MIMIR_PROFLE is not used: it means no setting; the nearest is MIMIR_PROFILE\n";
+    assert!(err.ends_with(told), "{err}");
+    assert_eq!(err.lines().count(), 2, "{err}");
+    assert!(json(&String::from_utf8(output.stdout).unwrap())["tools"].is_array());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_keeps_its_links_and_its_permissions() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let home = with(b"");
+    let own = home.path().join(".mimir/config.yml");
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |more: &[&str]| {
+        let args = [&["config", "set", "profile", "compact"], more].concat();
+        let (code, out, err) = run(home.path(), &args);
+        (code, out + &err)
+    };
+    let permit = |path: &std::path::Path, mode: u32| {
+        fs::write(path, "profile: fine\n").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let text = |path: &std::path::Path| fs::read_to_string(path).unwrap();
+    for kept in [0o600, 0o640, 0o664] {
+        permit(&own, kept);
+        assert_eq!(set(&[]).0, 0);
+        assert_eq!(
+            (mode(&own), text(&own).as_str()),
+            (kept, "profile: compact\n")
+        );
+    }
+    permit(&own, 0o444);
+    let (code, said) = set(&[]);
+    assert!(
+        code == 3 && said.contains("PERMISSION_DENIED") && said.contains("chmod u+w '/"),
+        "{said}"
+    );
+    assert_eq!(
+        (mode(&own), text(&own).as_str()),
+        (0o444, "profile: fine\n")
+    );
+    fs::remove_file(&own).unwrap();
+    assert_eq!(
+        (set(&[]).0, mode(&own)),
+        (0, 0o644),
+        "a new file is for everybody"
+    );
+
+    // Within the workspace a link is followed, and outside of it nothing is written.
+    let real = home.path().join("real.yml");
+    permit(&real, 0o600);
+    fs::remove_file(&own).unwrap();
+    symlink("../real.yml", &own).unwrap();
+    assert_eq!(set(&[]).0, 0);
+    assert!(own.is_symlink() && !real.is_symlink());
+    assert_eq!(
+        (mode(&real), text(&real).as_str()),
+        (0o600, "profile: compact\n")
+    );
+    let outside = tempfile::tempdir().unwrap();
+    let far = outside.path().join("far.yml");
+    permit(&far, 0o644);
+    fs::remove_file(&own).unwrap();
+    symlink(&far, &own).unwrap();
+    let (code, said) = set(&[]);
+    assert!(
+        code == 3 && said.contains("outside of the workspace; change that file itself"),
+        "{said}"
+    );
+    assert!(own.is_symlink() && text(&far) == "profile: fine\n");
+    fs::remove_file(&own).unwrap();
+    symlink("../nothing.yml", &own).unwrap();
+    let (code, said) = set(&[]);
+    assert!(code == 1 && said.contains("remove the link"), "{said}");
+
+    // The user's own settings may be anywhere.
+    fs::remove_file(&own).unwrap();
+    let user = kit::config(home.path());
+    fs::create_dir_all(&user).unwrap();
+    symlink(&far, user.join("config.yml")).unwrap();
+    assert_eq!(set(&["--user"]).0, 0);
+    assert!(user.join("config.yml").is_symlink());
+    assert_eq!(text(&far), "profile: compact\n");
+}
+
+#[test]
+fn config_check_warns_of_tools_that_do_not_exist() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path(), &["init"]);
+    let path = home.path().join(".mimir/config.yml");
+    fs::write(
+        &path,
+        "tools: {gti: {enabled: false}, exec: {approval: ask}}\n",
+    )
+    .unwrap();
+    let (code, out, _) = run(home.path(), &["config", "check"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("warning:") && out.contains("`gti`"), "{out}");
+    assert!(out.contains("git") && !out.contains("`exec`"), "{out}");
+    let (_, out, _) = run(home.path(), &["config", "check", "--json"]);
+    assert_eq!(json(&out)["warnings"].as_array().unwrap().len(), 1, "{out}");
+}

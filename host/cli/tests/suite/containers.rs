@@ -1,0 +1,82 @@
+//! Commands in containers by the program, as the settings say.
+#![cfg(target_os = "linux")]
+
+use std::process::Command;
+
+use crate::kit::place::{Place, greets, looks};
+
+#[test]
+#[ignore = "needs a container engine"]
+fn the_same_in_a_container() {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = String::from_utf8(sysroot.unwrap().stdout).unwrap();
+    let place = Place::with(&format!(
+        "sandbox: {{mode: container, image: mimir-test/busybox, bindMounts: ['/usr/lib:/lib', /lib64, '{}:/usr/local/cargo']}}",
+        sysroot.trim()
+    ));
+    std::fs::write(place.path().join("work/a.txt"), "").unwrap();
+    let said = place.output("cargo --version && ls | head -3");
+    assert!(
+        said.starts_with("cargo 1.") && said.ends_with("\na.txt\n"),
+        "{said}"
+    );
+    assert_eq!(place.output(&looks()), "hidden\n");
+    let (_, said) = place.mimir(&["doctor"]);
+    assert!(
+        said.to_string().contains("image mimir-test/busybox"),
+        "{said:#}"
+    );
+    // What is bounded by the settings.
+    let held = |keys: &str| {
+        Place::with(&format!(
+            "sandbox: {{mode: container, image: mimir-test/busybox, {keys}}}"
+        ))
+    };
+    let hungry = "head -c 400m /dev/zero > /tmp/x";
+    assert_eq!(held("maxMemoryMb: 64").refusal(hungry), "LIMIT_EXCEEDED");
+    let many = "for n in 1 2 3 4 5 6 7 8 9 10 11; do sleep 2 & done; wait";
+    let (code, said) = held("maxProcesses: 10").exec(many);
+    assert_ne!(code, 0, "{said:#}");
+}
+
+#[test]
+#[ignore = "needs a container engine"]
+fn a_container_reaches_the_network_by_the_proxy_alone_and_only_if_it_is_let() {
+    let port = greets();
+    let lets = format!(
+        "network: {{allowedHosts: ['site.test:{port}'], hosts: {{site.test: [127.0.0.1]}}}}\n"
+    );
+    let container = "sandbox: {mode: container, image: mimir-test/busybox";
+    let let_in = Place::with(&format!("{lets}{container}, networkAccess: true}}"));
+    let get = |host: &str| format!("wget -q -O - http://{host}:{port}/ 2>&1");
+    let (code, said) = let_in.exec(&get("site.test"));
+    assert_eq!(code, 0, "{said:#}");
+    assert_eq!(said["structured"]["stdout"], "hello", "{said:#}");
+    assert_eq!(said["label"]["trust"], "untrusted", "{said:#}");
+    let record = let_in.path().join("work/.mimir/state/audit.jsonl");
+    let record = std::fs::read_to_string(record).unwrap();
+    let line = format!("GET http://site.test:{port}");
+    assert!(record.contains(&line), "{record}");
+    // Its own loopback is all that there is beside the proxy, which is for what is let.
+    assert_eq!(let_in.output("grep -c : /proc/net/dev").trim(), "1");
+    let no_proxy = format!("no_proxy= NO_PROXY= {}", get("127.0.0.1"));
+    for command in [get("127.0.0.1"), no_proxy, get("other.test")] {
+        let (code, said) = let_in.exec(&command);
+        assert_ne!(code, 0, "{command}: {said:#}");
+        assert!(!said.to_string().contains("hello"), "{command}: {said:#}");
+    }
+    let own = Place::with(&format!("{lets}{container}}}"));
+    assert_ne!(own.exec(&get("site.test")).0, 0, "not asked for");
+}
+
+#[test]
+#[ignore = "needs a container engine"]
+fn an_image_that_is_not_there_is_not_fetched() {
+    let place = Place::with("sandbox: {mode: container, image: 'mimir-test/missing:1'}");
+    let (_, said) = place.exec("echo x");
+    assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
+    assert!(
+        said.to_string().contains(" pull mimir-test/missing:1"),
+        "{said:#}"
+    );
+}

@@ -1,0 +1,315 @@
+//! Three days of an agent behind `mimir serve`, from beginning to end. The work is done, and the person is asked no more
+//! often than each of them says. `.ci/others/days.py` has the same days in agents that others wrote.
+#![cfg(target_os = "linux")]
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use crate::kit::person::{Person, Settings};
+use crate::kit::{mimir, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A workspace, the home of its person, and their settings.
+struct World {
+    folder: TempDir,
+    work: TempDir,
+    _settings: Settings,
+}
+
+impl World {
+    fn new(settings: &Value) -> Self {
+        let (folder, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let settings = Settings::of(work.path(), settings);
+        let identity = "[user]\n\tname = Ada\n\temail = ada@example.com\n";
+        fs::write(folder.path().join(".gitconfig"), identity).unwrap();
+        let world = Self {
+            folder,
+            work,
+            _settings: settings,
+        };
+        assert_eq!(run(world.work(), &["init"]).0, 0);
+        world
+    }
+
+    fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    fn write(&self, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = self.work().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.work().join(path)).unwrap()
+    }
+
+    /// What git says outside of any sandbox.
+    fn git(&self, words: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.env("HOME", self.folder.path()).current_dir(self.work());
+        let output = git.args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn person(&self) -> Person {
+        let mut serve = mimir(self.work(), &["serve"]);
+        serve.env("HOME", self.folder.path());
+        Person::start(serve)
+    }
+}
+
+#[test]
+fn day_with_a_bug_asks_about_the_edit_the_tests_and_the_commit() {
+    let world = World::new(&json!({}));
+    world.write(&[
+        ("greet.sh", "echo \"hello, $2\"\n"),
+        (
+            "tests/run.sh",
+            "[ \"$(sh greet.sh Ada)\" = 'hello, Ada' ] || { echo FAILED; exit 1; }\necho passed\n",
+        ),
+        (".env", "API_KEY=quite-a-secret-of-the-team\n"),
+        (".gitignore", "node_modules/\ntarget/\n.ssh/\n"),
+        ("node_modules/left/index.js", "// hello\n"),
+        ("target/debug/greet.d", "hello\n"),
+        (".ssh/config", "Host hello\n"),
+    ]);
+    world.git(&["init", "-q", "-b", "main"]);
+    world.git(&["add", "-A"]);
+    world.git(&["commit", "-qm", "First"]);
+
+    let mut person = world.person();
+    let status = person.output("git status");
+    assert!(status.contains("working tree clean"), "{status}");
+    assert!(person.output("git log --oneline").contains("First"));
+    assert_eq!(person.output("git diff"), "");
+    let search = json!({"mode": "grep", "query": "hello", "path": "."});
+    assert!(person.text("file_search", search).contains("greet.sh"));
+    // The one file that is there and cannot be read is named, with what would show it.
+    let (_, found) = person.shell("grep -rn hello .");
+    assert!(found.contains("./greet.sh:1:"), "{found}");
+    assert!(
+        person
+            .output("find . -name '*.sh'")
+            .contains("./tests/run.sh")
+    );
+    let script = person.text("read_file", json!({"path": "greet.sh"}));
+    assert!(script.contains("$2"), "{script}");
+    let (code, failed) = person.shell("sh tests/run.sh");
+    assert!(code == 1 && failed.contains("FAILED"), "{failed}");
+    let edit = json!({"path": "greet.sh", "pattern": "$2", "replacement": "$1"});
+    person.text("edit_file", edit);
+    assert_eq!(person.output("sh tests/run.sh"), "passed\n");
+    assert!(person.output("git diff").contains("+echo \"hello, $1\""));
+    person.output("git add -A");
+    person.output("git commit -m 'Greet whoever is named'");
+    assert_eq!(person.output("git status --short"), "");
+    person.asked_at_most(3);
+
+    let last = world.git(&["show", "--format=%an: %s", "--name-only", "HEAD"]);
+    assert_eq!(last, "Ada: Greet whoever is named\n\ngreet.sh\n");
+    assert_eq!(world.git(&["status", "--short"]), "");
+    assert!(world.read(".env").contains("quite-a-secret"));
+}
+
+/// A site of this machine that answers with what is at a path, and keeps what was asked for.
+fn site(pages: HashMap<String, String>) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Arc::<Mutex<Vec<String>>>::default();
+    let sees = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let Some(Ok(first)) = lines.next() else {
+                continue;
+            };
+            while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+            let path = first.split(' ').nth(1).unwrap();
+            let (status, body) = match pages.get(path) {
+                Some(body) => ("200 OK", body.as_str()),
+                None => ("404 Not Found", "there is nothing here"),
+            };
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+            sees.lock().unwrap().push(first);
+        }
+    });
+    (port, seen)
+}
+
+#[test]
+fn day_of_reading_asks_nothing_about_listed_hosts() {
+    let page = |at: usize| {
+        let next = at + 1;
+        (
+            format!("/guide/page-{at}?from=index"),
+            format!("<p>Fact {at}. <a href='/guide/page-{next}?from=index'>Next</a></p>"),
+        )
+    };
+    let (port, seen) = site((0..10).map(page).collect());
+    let hosts = ["docs.test", "news.test"];
+    let world = World::new(&json!({"network": {
+        "allowedHosts": hosts.map(|host| format!("{host}:{port}")),
+        "hosts": {"docs.test": "127.0.0.1", "news.test": "127.0.0.1"},
+    }}));
+
+    let mut person = world.person();
+    let mut summary = String::new();
+    for at in 0..10 {
+        let host = hosts[at % 2];
+        let url = format!("http://{host}:{port}/guide/page-{at}?from=index");
+        let text = person.text("web_fetch", json!({ "url": url }));
+        assert!(text.contains("[untrusted "), "{text}");
+        let fact = text.split("Fact ").nth(1).unwrap().split('.').next();
+        summary.push_str(&format!("- Fact {}\n", fact.unwrap()));
+    }
+    let write = json!({"path": "summary.md", "content": summary});
+    person.text("write_file", write);
+    person.asked_at_most(1);
+
+    assert_eq!(seen.lock().unwrap().len(), 10);
+    let wanted: String = (0..10).map(|at| format!("- Fact {at}\n")).collect();
+    assert_eq!(world.read("summary.md"), wanted);
+}
+
+/// A registry of packages on a port of this machine that speaks TLS. It ends with this.
+struct Registry {
+    server: Child,
+    port: u16,
+    /// The certificate to trust.
+    certificate: PathBuf,
+}
+
+/// Serves the files of a folder; `index` is one of those without a name.
+const REGISTRY: &str = "
+const fs = require('fs'), path = require('path'), [folder, pem] = process.argv.slice(1);
+const own = fs.readFileSync(pem);
+const server = require('https').createServer({key: own, cert: own}, (request, answer) => {
+  try { answer.end(fs.readFileSync(path.join(folder, decodeURI(request.url)))); }
+  catch { answer.statusCode = 404; answer.end('{}'); }
+});
+server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+";
+
+impl Registry {
+    /// With one package, which says hello.
+    fn new(folder: &Path) -> Self {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let own = rcgen::CertificateParams::new(vec!["registry.test".to_owned()]).unwrap();
+        let own = own.self_signed(&key).unwrap();
+        let certificate = folder.join("registry.crt");
+        fs::write(&certificate, own.pem()).unwrap();
+        let both = folder.join("registry.pem");
+        fs::write(&both, format!("{}{}", own.pem(), key.serialize_pem())).unwrap();
+        let files = folder.join("registry");
+        fs::create_dir_all(files.join("files")).unwrap();
+        let mut server = Command::new("node")
+            .args(["-e", REGISTRY])
+            .args([&files, &both])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(server.stdout.as_mut().unwrap());
+        said.read_line(&mut line).unwrap();
+        let port = line.trim().parse().unwrap();
+        publish(folder, &files, port);
+        Self {
+            server,
+            port,
+            certificate,
+        }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Puts the package into the folder of a registry.
+fn publish(folder: &Path, files: &Path, port: u16) {
+    let package = folder.join("small-words/package");
+    fs::create_dir_all(&package).unwrap();
+    let mut manifest = json!({"name": "small-words", "version": "1.0.0", "main": "index.js"});
+    fs::write(package.join("package.json"), manifest.to_string()).unwrap();
+    let code = "module.exports = () => 'hello from a package'\n";
+    fs::write(package.join("index.js"), code).unwrap();
+    let mut tar = Command::new("tar");
+    tar.arg("-czf").arg(files.join("files/small-words.tgz"));
+    tar.arg("-C").arg(folder.join("small-words")).arg("package");
+    assert!(tar.status().unwrap().success());
+    let tarball = format!("https://registry.test:{port}/files/small-words.tgz");
+    manifest["dist"] = json!({ "tarball": tarball });
+    let document = json!({
+        "name": "small-words", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": manifest},
+    });
+    fs::write(files.join("small-words"), document.to_string()).unwrap();
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn day_with_a_package_asks_about_the_install_the_registry_and_the_server() {
+    let outside = tempfile::tempdir().unwrap();
+    let site = Registry::new(outside.path());
+    let port = site.port;
+    // The person has given commands a way out, and shows them the name of the registry; no host is listed.
+    let world = World::new(&json!({
+        "sandbox": {"networkAccess": true},
+        "tools": {"exec": {"reveal": [".npmrc"]}},
+        "network": {"hosts": {"registry.test": "127.0.0.1"}, "extraRoots": [site.certificate]},
+    }));
+    // npm looks for a newer npm whenever it runs, which would be a second tunnel, after content of strangers.
+    let registry = format!("registry=https://registry.test:{port}/\nupdate-notifier=false\n");
+    world.write(&[
+        (".npmrc", &registry),
+        (
+            "package.json",
+            r#"{"name": "app", "version": "1.0.0", "scripts": {"dev": "node server.js"}}"#,
+        ),
+        (
+            "server.js",
+            "const words = require('small-words');\n\
+             const server = require('http').createServer((_, answer) => answer.end(words()));\n\
+             server.listen(5173, () => console.log('listening'));\n",
+        ),
+    ]);
+
+    let mut person = world.person();
+    person.output("npm install small-words");
+    let serve = json!({"command": "npm run dev", "background": true, "ports": [5173]});
+    let started = person.call("exec", serve);
+    let job = &started["structuredContent"]["job"];
+    assert!(job.is_u64(), "{started:#}");
+    let mut said = String::new();
+    while !said.contains("listening") {
+        let output = person.call("exec_output", json!({"job": job, "wait": 20}));
+        let written = &output["structuredContent"];
+        assert_eq!(written["running"], true, "{output:#}");
+        said = written["output"].as_str().unwrap().to_owned();
+    }
+    let page = person.text("web_fetch", json!({"url": "http://localhost:5173/"}));
+    assert!(page.contains("hello from a package"), "{page}");
+    let ended = person.call("exec_stop", json!({ "job": job }));
+    assert_eq!(ended["structuredContent"]["running"], false, "{ended:#}");
+    person.asked_at_most(3);
+    let installed = world.read("node_modules/small-words/index.js");
+    assert!(installed.contains("hello from a package"));
+}

@@ -1,0 +1,176 @@
+//! A disk that is full in the middle of a write. A limit on the size of files stands in for the disk: the
+//! system answers what goes beyond it with an error, as it would a full disk.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Writes 12 MB where files may have at most 8: enough for the engine, whose memory images are files too.
+fn write_too_much(home: &Path, path: &str) -> Output {
+    let mut child = Command::new("sh")
+        // The signal that would end the process is ignored, so that the error is what is left.
+        .args(["-c", "trap '' XFSZ; ulimit -f 16384; exec \"$@\"", "sh"])
+        .arg(env!("CARGO_BIN_EXE_mimir"))
+        .args(["call", "write_file", "-", "--approve", "always"])
+        .current_dir(home.join("work"))
+        .env("MIMIR_CONFIG_DIR", home.join("config"))
+        .env("MIMIR_CACHE_DIR", home.join("cache"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let arguments = serde_json::json!({"path": path, "content": "x".repeat(12 << 20)});
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(arguments.to_string().as_bytes()).unwrap();
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_half_written() {
+    let home = tempfile::tempdir().unwrap();
+    let work = home.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::write(work.join("old.txt"), "as it was").unwrap();
+    for path in ["old.txt", "new.txt"] {
+        let output = write_too_much(home.path(), path);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(
+            said.contains(path)
+                && said.contains("[LIMIT_EXCEEDED]")
+                && said.contains("maximum size that the system allows"),
+            "{said}"
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(work.join("old.txt")).unwrap(),
+        "as it was"
+    );
+    let left = fs::read_dir(&work).unwrap();
+    let mut names: Vec<_> = left
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".mimir", "old.txt"], "nothing half-written is left");
+}
+
+/// A script that runs where it may mount: as root of a namespace of its own. Where that is not allowed there is
+/// nothing to test with.
+fn mounting(home: &Path, script: &str) -> Option<Output> {
+    let unshare = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--mount"])
+            .args(args);
+        command
+    };
+    let probe = unshare(&["mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        eprintln!("not tested: this system lets nobody mount");
+        return None;
+    }
+    let output = unshare(&["sh", "-eu", "-c", script])
+        .current_dir(home.join("work"))
+        .env("MIMIR", env!("CARGO_BIN_EXE_mimir"))
+        .env("MIMIR_CONFIG_DIR", home.join("config"))
+        .env(
+            "MIMIR_CACHE_DIR",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
+        )
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    Some(output)
+}
+
+/// The disk of the record is full, and that of the workspace is not: each call that was made is on record, and
+/// one that could not be is not made.
+#[test]
+fn a_full_disk_refuses_calls_before_they_take_effect() {
+    let home = tempfile::tempdir().unwrap();
+    let work = home.path().join("work");
+    fs::create_dir_all(work.join(".mimir/state")).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=128k none .mimir/state
+        # What the tool itself keeps has room.
+        mkdir ../backups .mimir/state/backups
+        mount --bind ../backups .mimir/state/backups
+        write() { "$MIMIR" call write_file "path=$1.txt" content=x --approve always >/dev/null 2>"$1.err"; }
+        write first
+        cat /dev/zero > .mimir/state/filling 2>/dev/null || true
+        made=1
+        while write "$made"; do made=$((made + 1)); test "$made" -lt 400; done
+        "$MIMIR" audit verify >&2
+        grep -c '"ok":true' .mimir/state/audit.jsonl
+        echo "$made"
+        mkdir -p ../config
+        echo 'audit: {onFailure: run}' > ../config/config.yml
+        cat /dev/zero > .mimir/state/more 2>/dev/null || true
+        # What is left of the last block of the log has room for some.
+        for try in 1 2 3 4 5 6 7 8 9 10 11 12; do
+            rm -f unrecorded.txt
+            write unrecorded
+            if grep -q 'not on record' unrecorded.err; then break; fi
+        done
+        rm ../config/config.yml .mimir/state/filling .mimir/state/more
+        write again
+        "$MIMIR" audit verify >&2
+    "#;
+    let Some(output) = mounting(home.path(), script) else {
+        return;
+    };
+    let out = String::from_utf8(output.stdout).unwrap();
+    let numbers: Vec<usize> = out.lines().map(|line| line.parse().unwrap()).collect();
+    let (recorded, made) = (numbers[0], numbers[1]);
+    // One before the disk was full, and those that had the reserve.
+    assert_eq!(recorded, made, "{out}");
+    assert!(made > 1);
+    for number in 1..made {
+        assert!(work.join(format!("{number}.txt")).exists());
+    }
+    assert!(!work.join(format!("{made}.txt")).exists());
+    let said = fs::read_to_string(work.join(format!("{made}.err"))).unwrap();
+    assert!(
+        said.contains("was not made")
+            && said.contains("free some space")
+            && said.contains("audit.onFailure: run"),
+        "{said}"
+    );
+    let said = fs::read_to_string(work.join("unrecorded.err")).unwrap();
+    assert!(said.contains("not on record"), "{said}");
+    assert!(work.join("unrecorded.txt").exists() && work.join("again.txt").exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_refuses_calls_and_says_the_way_out() {
+    let home = tempfile::tempdir().unwrap();
+    let work = home.path().join("work");
+    fs::create_dir_all(work.join(".mimir/state")).unwrap();
+    let script = r#"
+        mount --bind .mimir .mimir
+        mount -o remount,bind,ro .mimir
+        code=0
+        "$MIMIR" call write_file path=a.txt content=x --approve always 2>refused || code=$?
+        "$MIMIR" doctor > doctor || true
+        "$MIMIR" audit verify
+        echo "$code"
+    "#;
+    let Some(output) = mounting(home.path(), script) else {
+        return;
+    };
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(out, "The log is empty.\n1\n");
+    let said = fs::read_to_string(work.join("refused")).unwrap();
+    assert!(
+        said.contains("audit.jsonl cannot be written") && said.contains("make its folder writable"),
+        "{said}"
+    );
+    assert!(!work.join("a.txt").exists());
+    let doctor = fs::read_to_string(work.join("doctor")).unwrap();
+    assert!(doctor.contains("✗ audit"), "{doctor}");
+}

@@ -1,0 +1,282 @@
+//! The gates as a shell sees them: what a project brings along, and what is refused because it could not be kept.
+
+use crate::kit;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::kit::{mimir, run};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A workspace with this config of its own, and a file to read.
+fn project(config: &str) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(home.path().join(".mimir/config.yml"), config).unwrap();
+    fs::write(home.path().join("a.txt"), "text").unwrap();
+    home
+}
+
+/// The lines of the record that are about this kind of event.
+fn events(home: &Path, kind: &str) -> Vec<Value> {
+    let (code, out, err) = run(home, &["audit", "show", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    let all = all["events"].as_array().or(all.as_array()).unwrap().clone();
+    let found = all.into_iter();
+    found.filter(|event| event["event"] == kind).collect()
+}
+
+/// Runs a command with this on stdin.
+fn fed(home: &Path, args: &[&str], input: &str) -> (i32, String, String) {
+    let mut child = mimir(home, args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may refuse before it has read anything.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+const READ: [&str; 3] = ["call", "read_file", "path=a.txt"];
+
+#[test]
+fn a_name_that_forbids_nothing_is_told_once_and_what_is_no_name_is_refused() {
+    let home = project("policy:\n  deny: [raed_file, 'search_*']\n");
+    let (code, _, err) = run(home.path(), &READ);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(err.matches("config.yml:2").count(), 2, "{err}");
+    assert_eq!(err.matches("Did you mean `read_file`").count(), 1, "{err}");
+    let home = project("policy:\n  deny: ['read_*']\n");
+    assert_eq!(run(home.path(), &READ).0, 3);
+    let home = project("policy:\n  deny:\n    - read_file\n    - delete file\n");
+    let (code, _, err) = run(home.path(), &READ);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains(".mimir/config.yml:4: policy.deny[1]"), "{err}");
+}
+
+#[test]
+fn a_config_cannot_make_every_command_slow() {
+    let rule = |pattern: &str| {
+        format!("    - when: {{path: {{regex: '{pattern}'}}}}\n      decision: deny\n")
+    };
+    for pattern in [r"\w{20}N", r"\w{8}N"] {
+        let rules: String = (0..1000)
+            .map(|number| rule(&format!("{pattern}{number}")))
+            .collect();
+        let home = project(&format!("policy:\n  rules:\n{rules}"));
+        let start = Instant::now();
+        let (code, _, err) = run(home.path(), &["tools", "list"]);
+        assert_eq!(code, 2, "{err}");
+        assert!(
+            err.contains(".mimir/config.yml:") && err.contains("would take more than"),
+            "{err}"
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_secret_that_cannot_be_known_stops_what_could_show_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = project("");
+    let (code, _, err) = fed(
+        home.path(),
+        &["secrets", "set", "--file", "KEY"],
+        "s3cret-value-of-mine",
+    );
+    assert_eq!(code, 0, "{err}");
+    fs::write(home.path().join("a.txt"), "it is s3cret-value-of-mine").unwrap();
+    let (code, out, _) = run(home.path(), &READ);
+    assert!(code == 0 && out.contains("[REDACTED:secret:KEY]"), "{out}");
+    let path = kit::config(home.path()).join("secrets.json");
+    let good = fs::read(&path).unwrap();
+    let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    let open: &dyn Fn() = &|| set(0o644);
+    let damaged: &dyn Fn() = &|| fs::write(&path, "{").unwrap();
+    let lost: &dyn Fn() = &|| fs::write(&path, r#"{"secrets": {"KEY": "keyring"}}"#).unwrap();
+    for (fault, way_out) in [
+        (open, "chmod 600"),
+        (damaged, "set the secrets anew"),
+        (lost, "keyring"),
+    ] {
+        set(0o600);
+        fs::write(&path, &good).unwrap();
+        fault();
+        for args in [&READ[..], &["policy", "explain", "read_file", "path=a.txt"]] {
+            let (code, out, err) = run(home.path(), args);
+            assert_ne!(code, 0, "{args:?}");
+            assert!(
+                !out.contains("s3cret") && !err.contains("s3cret"),
+                "{out}{err}"
+            );
+            assert!(err.contains(way_out), "{err}");
+        }
+        let (code, out, err) = fed(home.path(), &["redact"], "s3cret-value-of-mine");
+        assert_ne!(code, 0);
+        assert!(out.is_empty() && err.contains(way_out), "{out}{err}");
+    }
+    let calls = events(home.path(), "call");
+    assert_eq!(calls.last().unwrap()["code"], "UNAVAILABLE", "{calls:?}");
+}
+
+#[test]
+fn a_value_that_could_not_be_masked_is_not_kept() {
+    let home = project("");
+    let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], "abc");
+    assert_eq!(code, 2, "{err}");
+    let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], "abcde");
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("only as a separate word"), "{err}");
+    // What was meant for stdin is not repeated.
+    let (code, out, err) = run(home.path(), &["secrets", "set", "B", "hunter2"]);
+    assert_eq!(code, 2);
+    assert!(
+        !out.contains("hunter2") && !err.contains("hunter2"),
+        "{out}{err}"
+    );
+    assert!(err.contains("stdin"), "{err}");
+}
+
+#[test]
+fn consent_is_asked_for_what_is_shown() {
+    let config = "policy:\n  rules:\n    - tools: [write_file]\n      when: {path: {inside: .}}\n      decision: allow\n      reason: \"fine\\e[2K\"\n    - {tools: [read_file], when: {path: {inside: keys}}, decision: deny, reason: because}\n";
+    let home = project(config);
+    let (code, _, err) = fed(home.path(), &["policy", "accept"], "");
+    assert_ne!(code, 0);
+    for shown in [
+        "config.yml:3",
+        "write_file",
+        "inside: .",
+        "config.yml:7",
+        "because",
+    ] {
+        assert!(err.contains(shown), "{shown}: {err}");
+    }
+    assert!(!err.contains('\u{1b}'), "{err:?}");
+}
+
+#[test]
+fn a_model_does_not_read_words_that_nobody_has_accepted() {
+    let config =
+        "policy:\n  rules:\n    - {tools: [read_file], decision: deny, name: EVIL, reason: EVIL}\n";
+    let home = project(config);
+    let (code, out, err) = run(home.path(), &[&READ[..], &["--json"]].concat());
+    assert_eq!(code, 3);
+    assert!(
+        !out.contains("EVIL") && out.contains("config.yml:3"),
+        "{out}{err}"
+    );
+    let (_, out, _) = run(
+        home.path(),
+        &["policy", "explain", "read_file", "path=a.txt"],
+    );
+    assert!(out.contains("EVIL"), "{out}");
+    // Another change of the file by hand accepts nothing that stood there before.
+    let add = ["mcp", "add", "plain", "--", "true"];
+    let (code, _, err) = run(home.path(), &add);
+    assert!(code == 0 && err.contains("mimir policy accept"), "{err}");
+    let (_, out, _) = run(home.path(), &[&READ[..], &["--json"]].concat());
+    assert!(!out.contains("EVIL"), "{out}");
+    assert_eq!(run(home.path(), &["policy", "accept", "--yes"]).0, 0);
+    let (_, out, _) = run(home.path(), &[&READ[..], &["--json"]].concat());
+    assert!(out.contains("EVIL"), "{out}");
+}
+
+#[test]
+fn a_config_that_changed_is_on_record() {
+    let home = project("limits: {timeMs: 5000}\n");
+    let config: PathBuf = home.path().join(".mimir/config.yml");
+    for _ in 0..2 {
+        assert_eq!(run(home.path(), &READ).0, 0);
+    }
+    assert!(events(home.path(), "config-change").is_empty());
+    fs::write(&config, "limits: {timeMs: 4000}\n").unwrap();
+    for _ in 0..2 {
+        assert_eq!(run(home.path(), &READ).0, 0);
+    }
+    fs::remove_file(&config).unwrap();
+    assert_eq!(run(home.path(), &READ).0, 0);
+    let found = events(home.path(), "config-change");
+    assert_eq!(found.len(), 2, "{found:?}");
+    for event in &found {
+        assert!(
+            event["subject"].as_str().unwrap().contains("config.yml"),
+            "{event}"
+        );
+    }
+    // What a person accepts is on record as that.
+    fs::write(&config, "limits: {timeMs: 3000}\n").unwrap();
+    assert_eq!(run(home.path(), &["policy", "accept", "--yes"]).0, 0);
+    assert_eq!(run(home.path(), &READ).0, 0);
+    assert_eq!(events(home.path(), "config-change").len(), 3);
+}
+
+#[test]
+fn an_exception_that_let_something_through_is_on_record() {
+    let home = project("tools: {read_file: {redaction: {exceptions: [github-pat]}}}\n");
+    assert_eq!(run(home.path(), &["policy", "accept", "--yes"]).0, 0);
+    assert_eq!(run(home.path(), &READ).0, 0);
+    assert!(events(home.path(), "redaction-exception").is_empty());
+    let token = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
+    fs::write(home.path().join("a.txt"), token).unwrap();
+    let (_, out, _) = run(home.path(), &READ);
+    assert!(out.contains(token), "{out}");
+    let found = events(home.path(), "redaction-exception");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["subject"], "github-pat");
+    assert_eq!(found[0]["tool"], "read_file");
+}
+
+#[test]
+fn what_is_wrong_in_a_config_is_told_without_its_secrets() {
+    let token = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
+    let config = format!("tools: {{git: {{approval: {token}}}}}\n");
+    let rule = format!("policy: {{deny: ['{token}']}}\n");
+    for config in [config, rule] {
+        let (code, out, err) = run(project(&config).path(), &READ);
+        assert_eq!(code, 2, "{err}");
+        assert!(!out.contains(token) && !err.contains(token), "{out}{err}");
+    }
+    let home = project("");
+    let (code, _, err) = fed(
+        home.path(),
+        &["secrets", "set", "--file", "KEY"],
+        "my-own-secret-value",
+    );
+    assert_eq!(code, 0, "{err}");
+    let config = "tools: {git: {approval: my-own-secret-value}}\n";
+    fs::write(home.path().join(".mimir/config.yml"), config).unwrap();
+    let (code, _, err) = run(home.path(), &READ);
+    assert_eq!(code, 2);
+    assert!(err.contains("[REDACTED:secret:KEY]"), "{err}");
+}
+
+#[test]
+fn the_record_is_asked_for_by_an_alias_too() {
+    let home = project("");
+    assert_eq!(run(home.path(), &READ).0, 0);
+    let (_, by_name, _) = run(
+        home.path(),
+        &["audit", "show", "--tool", "read_file", "--json"],
+    );
+    let (_, by_alias, _) = run(home.path(), &["audit", "show", "--tool", "read", "--json"]);
+    assert!(by_name.contains("read_file"), "{by_name}");
+    assert_eq!(by_name, by_alias);
+}

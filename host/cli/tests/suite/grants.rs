@@ -1,0 +1,420 @@
+//! What a person grants and approves, as a shell and a terminal see it: plugins, their rebuilds, the lock that
+//! comes and goes, remembered answers.
+
+use crate::kit::plugin;
+use crate::kit::terminal;
+use std::fs;
+use std::path::Path;
+
+use crate::kit::run;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const CALL: &[&str] = &["call", "prob_search", "mode=glob", "query=*"];
+const PLACE: &str = ".mimir/tools/prob.wasm";
+const LOCK: &str = ".mimir/tools.lock";
+
+/// What is changed in a build of the plugin.
+#[derive(Clone, Copy)]
+enum Build {
+    /// Nothing but its bytes.
+    Same(u8),
+    /// What it says it needs.
+    Widened,
+}
+
+/// The search tool under another name, as a stranger's plugin that wants to read the workspace.
+fn plugin(build: Build) -> Vec<u8> {
+    let mut bytes = plugin::search();
+    match build {
+        // A section of its own, which nobody reads: id, length, length of its name, name, content.
+        Build::Same(mark) => bytes.extend([0, 3, 1, b'x', mark]),
+        Build::Widened => plugin::swap(&mut bytes, b"to search the files", b"to steal, the files"),
+    }
+    bytes
+}
+
+fn workspace() -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".mimir/tools")).unwrap();
+    home
+}
+
+fn install(home: &Path, build: Build) {
+    fs::write(home.join(PLACE), plugin(build)).unwrap();
+}
+
+fn done(home: &Path, args: &[&str]) -> String {
+    let (code, out, err) = run(home, args);
+    assert_eq!(code, 0, "{args:?}: {err}");
+    out
+}
+
+fn json(home: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&done(home, &[args, &["--json"]].concat())).unwrap()
+}
+
+/// Trusts the build that is there, as somebody does who has looked at it elsewhere.
+fn trust(home: &Path, more: &[&str]) {
+    let info = json(home, &["tools", "info", "prob_search"]);
+    let digest = info["digest"].as_str().unwrap();
+    let trust = ["tools", "trust", "prob_search", "--digest", digest];
+    done(home, &[&trust, more].concat());
+}
+
+fn runs(home: &Path) -> bool {
+    let (code, _, err) = run(home, CALL);
+    assert!(code == 0 || code == 3, "{err}");
+    code == 0
+}
+
+/// The events of one kind that are on record.
+fn events(home: &Path, kind: &str) -> Vec<Value> {
+    let log = fs::read_to_string(home.join(".mimir/state/audit.jsonl")).unwrap();
+    let events = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    events
+        .filter(|event: &Value| event["event"] == kind)
+        .collect()
+}
+
+#[test]
+fn a_grant_that_was_replaced_and_taken_back_does_not_come_again() {
+    let home = workspace();
+    let home = home.path();
+    install(home, Build::Same(1));
+    assert!(!runs(home), "nobody granted it");
+    trust(home, &[]);
+    assert!(runs(home));
+    let lock = fs::read(home.join(LOCK)).unwrap();
+    install(home, Build::Same(2));
+    assert!(!runs(home), "another build");
+    trust(home, &[]);
+    assert!(runs(home));
+    done(home, &["tools", "revoke", "prob_search"]);
+    install(home, Build::Same(1));
+    fs::write(home.join(LOCK), &lock).unwrap();
+    assert!(!runs(home), "the lock of before came back");
+
+    trust(home, &[]);
+    assert!(runs(home));
+    fs::remove_file(home.join(LOCK)).unwrap();
+    done(home, &["tools", "revoke", "prob_search"]);
+    fs::write(home.join(LOCK), &lock).unwrap();
+    assert!(!runs(home), "it was taken back while the lock was away");
+    assert_eq!(events(home, "grant").len(), 3);
+    assert_eq!(events(home, "revoke").len(), 2);
+}
+
+#[test]
+fn a_lock_that_was_merged_says_the_way_out_and_can_be_revoked() {
+    let home = workspace();
+    let home = home.path();
+    install(home, Build::Same(1));
+    trust(home, &[]);
+    let lock = fs::read_to_string(home.join(LOCK)).unwrap();
+    fs::write(home.join(LOCK), format!("<<<<<<< ours\n{lock}")).unwrap();
+    let digest = json(home, &["tools", "info", "prob_search"])["digest"].clone();
+    for args in [
+        &[
+            "tools",
+            "trust",
+            "prob_search",
+            "--digest",
+            digest.as_str().unwrap(),
+        ][..],
+        &["tools", "revoke", "prob_search"],
+    ] {
+        let (code, _, err) = run(home, args);
+        assert_ne!(code, 0);
+        for words in ["keep one of each pair", "mimir tools trust"] {
+            assert!(err.contains(words), "{args:?}: {err}");
+        }
+    }
+    fs::write(home.join(LOCK), &lock).unwrap();
+    assert!(!runs(home), "it was taken back all the same");
+}
+
+#[test]
+fn a_widening_is_no_question_for_a_flag() {
+    let home = workspace();
+    let home = home.path();
+    let always = [CALL, &["--approve", "always"]].concat();
+    install(home, Build::Same(1));
+    done(home, &always);
+    trust(home, &[]);
+    install(home, Build::Same(2));
+    done(home, &always);
+    install(home, Build::Widened);
+    let (code, _, err) = run(home, &always);
+    assert_eq!(code, 3, "{err}");
+    for words in ["has changed", "mimir tools trust prob_search", "to steal,"] {
+        assert!(err.contains(words), "{words}: {err}");
+    }
+    let (_, _, err) = run(home, CALL);
+    assert!(!err.contains("--approve always"), "{err}");
+    trust(home, &[]);
+    assert!(runs(home));
+}
+
+#[test]
+fn tools_are_added_and_shown_and_that_is_on_record() {
+    let home = workspace();
+    let home = home.path();
+    let file = home.join("prob.wasm");
+    fs::write(&file, plugin(Build::Same(1))).unwrap();
+    let file = file.to_str().unwrap();
+    let wrong = "00".repeat(32);
+    let (code, _, err) = run(home, &["tools", "add", file, "--digest", &wrong]);
+    assert_eq!(code, 3, "{err}");
+    assert!(!home.join(PLACE).exists());
+    let added = json(home, &["tools", "add", file]);
+    assert_eq!(added["tools"][0], "prob_search");
+    let (code, _, err) = run(home, &["tools", "add", file]);
+    assert!(code != 0 && err.contains("--force"), "{err}");
+    done(home, &["tools", "add", file, "--force"]);
+    let details: Vec<_> = events(home, "config-change")
+        .iter()
+        .map(|event| event["detail"].as_str().unwrap().to_owned())
+        .collect();
+    let digest = added["digest"].as_str().unwrap();
+    assert_eq!(
+        details,
+        [
+            format!("added, sha256 {digest}"),
+            format!("replaced, sha256 {digest}")
+        ]
+    );
+
+    let info = done(home, &["tools", "info", "prob_search"]);
+    for words in ["read the workspace — to search", "cannot reach the network"] {
+        assert!(info.contains(words), "{info}");
+    }
+    let (code, _, err) = run(home, &["tools", "trust", "prob_search"]);
+    assert_eq!(code, 3, "nobody is there to look at it");
+    assert!(err.contains(&format!("--digest {digest}")), "{err}");
+    let (code, _, err) = run(home, &["tools", "revoke", "prob_search"]);
+    assert!(code == 1 && err.contains("has no grant"), "{err}");
+}
+
+#[cfg(target_os = "linux")]
+mod on_a_terminal {
+    use super::*;
+    use terminal::answered;
+
+    #[test]
+    fn what_was_withheld_is_named_and_stays_withheld() {
+        let home = workspace();
+        let home = home.path();
+        install(home, Build::Same(1));
+        trust(home, &["--without", "files"]);
+        install(home, Build::Widened);
+        let Some((code, card)) = answered(home, CALL, "a") else {
+            return;
+        };
+        // Without its files it can do nothing, and says so.
+        assert_eq!(code, 3, "{card}");
+        assert!(card.contains("PERMISSION_DENIED"), "{card}");
+        for words in [
+            "cannot reach the network",
+            "has changed since it was granted",
+            "to steal,",
+            "what all its tools need, but for",
+            "and withholds, as before",
+        ] {
+            assert!(card.contains(words), "{words}: {card}");
+        }
+        assert!(!card.contains("yes also grants"), "{card}");
+        let lock = fs::read_to_string(home.join(LOCK)).unwrap();
+        assert!(lock.contains("withheld:\n    - files"), "{lock}");
+        let grants = events(home, "grant");
+        assert_eq!(grants.len(), 2);
+        assert_eq!(grants[1]["subject"], PLACE);
+        assert_eq!(grants[1]["answer"], "always");
+        let detail = grants[1]["detail"].as_str().unwrap();
+        assert!(detail.ends_with("without files"), "{detail}");
+    }
+
+    #[test]
+    fn an_approval_is_listed_told_and_taken_back() {
+        let home = workspace();
+        let home = home.path();
+        fs::write(home.join("a.txt"), "old").unwrap();
+        let write = ["write_file", "path=a.txt", "content=new"];
+        let call = [&["call"], &write[..]].concat();
+        let Some((code, card)) = answered(home, &call, "a") else {
+            return;
+        };
+        assert_eq!(code, 0, "{card}");
+        done(home, &call);
+        let explained = json(home, &[&["policy", "explain"], &write[..]].concat());
+        let listed = json(home, &["approvals", "list"]);
+        let id = listed["approvals"][0]["id"].as_str().unwrap().to_owned();
+        assert_eq!(
+            (&explained["decision"], &explained["lease"]),
+            (&"ask".into(), &id.as_str().into())
+        );
+        let said = done(home, &[&["policy", "explain"], &write[..]].concat());
+        assert!(said.contains("It runs unasked"), "{said}");
+        assert!(done(home, &["approvals", "list"]).contains(&id[..12]));
+        let kept = events(home, "approval");
+        assert_eq!(
+            (&kept[0]["answer"], &kept[0]["subject"]),
+            (&"always".into(), &id.as_str().into())
+        );
+
+        let (code, _, err) = run(home, &["approvals", "revoke", "no such id"]);
+        assert!(code == 1 && err.contains("mimir approvals list"), "{err}");
+        done(home, &["approvals", "revoke", &id[..12]]);
+        assert_eq!(
+            json(home, &["approvals", "list"])["approvals"],
+            serde_json::json!([])
+        );
+        assert_eq!(run(home, &call).0, 3);
+        assert_eq!(events(home, "revoke").len(), 1);
+    }
+
+    #[test]
+    fn what_deletes_offers_nothing_lasting() {
+        let home = workspace();
+        let home = home.path();
+        fs::write(home.join("a.txt"), "old").unwrap();
+        let call = ["call", "delete_file", "path=a.txt"];
+        let Some((code, card)) = answered(home, &call, "a\ny") else {
+            return;
+        };
+        assert_eq!(code, 0, "{card}");
+        assert!(
+            !card.contains("[a]lways") && card.contains("Please answer y, e or n"),
+            "{card}"
+        );
+        fs::write(home.join("a.txt"), "another").unwrap();
+        assert_eq!(run(home, &call).0, 3);
+    }
+}
+
+/// A program that was not written for mimir, built by the compiler that builds these tests: it reads or writes a file, or
+/// prints a variable.
+fn foreign_program() -> Vec<u8> {
+    const CODE: &str = r#"
+        fn main() {
+            let args: Vec<String> = std::env::args().collect();
+            let done = match args[1].as_str() {
+                "read" => std::fs::read_to_string(&args[2]),
+                "write" => std::fs::write(&args[2], "written").map(|()| String::new()),
+                _ => Ok(std::env::var(&args[2]).unwrap_or_default()),
+            };
+            match done {
+                Ok(text) => print!("{text}"),
+                Err(error) => {
+                    eprintln!("{error}");
+                    std::process::exit(1);
+                }
+            }
+        }
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    let (code, built) = (
+        folder.path().join("main.rs"),
+        folder.path().join("main.wasm"),
+    );
+    fs::write(&code, CODE).unwrap();
+    let status = std::process::Command::new(option_env!("RUSTC").unwrap_or("rustc"))
+        .args(["--target", "wasm32-wasip2", "-Copt-level=1", "-o"])
+        .args([&built, &code])
+        .current_dir(folder.path())
+        .status();
+    assert!(status.unwrap().success());
+    fs::read(&built).unwrap()
+}
+
+#[test]
+fn trust_names_folders_and_variables_for_a_foreign_program() {
+    let home = workspace();
+    let home = home.path();
+    for (folder, text) in [("docs", "from docs"), ("out", "")] {
+        fs::create_dir(home.join(folder)).unwrap();
+        fs::write(home.join(folder).join("a.txt"), text).unwrap();
+    }
+    fs::write(home.join(".mimir/tools/exec.wasm"), foreign_program()).unwrap();
+    // Its name is taken, and the way out is a command that works.
+    let (_, _, said) = run(home, &["tools", "list"]);
+    assert!(
+        said.contains("`mimir tools trust exec.wasm --prefix exec_`"),
+        "{said}"
+    );
+    done(home, &["tools", "trust", "exec.wasm", "--prefix", "their_"]);
+    let call = |args: &[&str]| {
+        let args = serde_json::json!({ "args": args }).to_string();
+        run(home, &["call", "their_exec", "--approve", "never", &args])
+    };
+    let (code, _, said) = call(&["read", "docs/a.txt"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("it was granted no files; `mimir tools trust their_exec --read DIR`"),
+        "{said}"
+    );
+    let info = done(home, &["tools", "info", "their_exec"]);
+    assert!(info.contains("granted no files"), "{info}");
+    let explained = json(home, &["policy", "explain", "their_exec"]);
+    assert!(
+        explained["ungranted"]
+            .as_str()
+            .unwrap()
+            .contains("--read DIR"),
+        "{explained}"
+    );
+
+    let digest = json(home, &["tools", "info", "their_exec"])["digest"].clone();
+    let digest = digest.as_str().unwrap();
+    let trust = |more: &[&str]| {
+        let words = ["tools", "trust", "their_exec", "--digest", digest];
+        run(home, &[&words, more].concat())
+    };
+    for wrong in [
+        &["--read", "missing"][..],
+        &["--read", "../x"],
+        &["--read", "/"],
+        &["--config", "a=b"],
+        &["--host", "api.example.com"],
+    ] {
+        let (code, _, said) = trust(wrong);
+        assert_eq!(code, 2, "{wrong:?}: {said}");
+    }
+    let (code, _, said) = trust(&[
+        "--read",
+        "docs",
+        "--write",
+        "./out/",
+        "--env",
+        "UNITS=metric",
+    ]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(call(&["read", "docs/a.txt"]).1.trim(), "from docs");
+    assert_eq!(call(&["write", "out/b.txt"]).0, 0);
+    assert_eq!(
+        fs::read_to_string(home.join("out/b.txt")).unwrap(),
+        "written"
+    );
+    assert_eq!(call(&["write", "docs/b.txt"]).0, 1);
+    assert!(!home.join("docs/b.txt").exists());
+    assert_eq!(call(&["variable", "UNITS"]).1.trim(), "metric");
+    let info = done(home, &["tools", "info", "their_exec"]);
+    assert!(
+        info.contains("read `docs`") && info.contains("read and write `out`"),
+        "{info}"
+    );
+    // What is named of one kind leaves the others.
+    assert_eq!(trust(&["--read", "out"]).0, 0);
+    assert_eq!(call(&["variable", "UNITS"]).1.trim(), "metric");
+    assert_eq!(call(&["read", "docs/a.txt"]).0, 1);
+    // It is bound to the bytes.
+    let mut other = fs::read(home.join(".mimir/tools/exec.wasm")).unwrap();
+    other.extend([0, 3, 1, b'x', 1]);
+    fs::write(home.join(".mimir/tools/exec.wasm"), other).unwrap();
+    let (code, _, said) = call(&["read", "out/a.txt"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("has changed since it was granted files"),
+        "{said}"
+    );
+}

@@ -1,0 +1,154 @@
+//! An agent that has started `mimir serve` and speaks with it line by line.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::kit::mimir;
+
+/// The agent's end. The server is ended with it.
+pub struct Agent {
+    pub child: Child,
+    pub to: Option<ChildStdin>,
+    from: Receiver<String>,
+    next: u64,
+    /// What was heard while something else was waited for.
+    pub heard: Vec<Value>,
+}
+
+/// Nothing takes this long that goes well; the first call of a tool compiles it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Agent {
+    /// Starts a server over the workspace `home`. Each line on its stdout has to be JSON.
+    pub fn start(home: &Path) -> Self {
+        let mut command = mimir(home, &["serve"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self::of(command.stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    pub fn of(mut child: Child) -> Self {
+        let (to, from) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (heard, hears) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                if heard.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            to,
+            from: hears,
+            next: 0,
+            heard: Vec::new(),
+        }
+    }
+
+    /// Writes a line as it is.
+    pub fn line(&mut self, line: &str) {
+        let to = self.to.as_mut().unwrap();
+        writeln!(to, "{line}").unwrap();
+        to.flush().unwrap();
+    }
+
+    /// Sends a request, and gives its id.
+    pub fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let request =
+            json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+        self.line(&request.to_string());
+        self.next
+    }
+
+    /// Sends a notification.
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+    }
+
+    /// Answers a request of the server.
+    pub fn answer(&mut self, request: &Value, result: Value) {
+        let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        self.line(&answer.to_string());
+    }
+
+    /// The next message that is it; what comes before is kept.
+    pub fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.heard.iter().position(&is_it) {
+            return self.heard.remove(at);
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.from.recv_timeout(left).unwrap();
+            let message = serde_json::from_str::<Value>(&line).unwrap();
+            if is_it(&message) {
+                return message;
+            }
+            self.heard.push(message);
+        }
+    }
+
+    /// The answer to a request.
+    pub fn answered(&mut self, id: u64) -> Value {
+        self.until(|message| message["id"] == id && message.get("method").is_none())
+    }
+
+    /// The next message with this method.
+    pub fn told(&mut self, method: &str) -> Value {
+        self.until(|message| message["method"] == method)
+    }
+
+    /// Sends a request and gives the whole answer.
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answered(id)
+    }
+
+    /// Calls a tool and gives the result.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let mut answer = self.request("tools/call", params);
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].take()
+    }
+
+    /// Shakes hands.
+    pub fn hello(&mut self, capabilities: Value) -> Value {
+        let client = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": client});
+        let hello = self.request("initialize", params);
+        self.notify("notifications/initialized", json!({}));
+        hello
+    }
+
+    /// Waits until the server has ended; gives its exit code, and what it wrote to stderr.
+    pub fn ended(&mut self) -> (Option<i32>, String) {
+        self.to = None;
+        let end = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut said = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+        }
+        (status.code(), said)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,56 @@
+//! The binary, run in a folder of its own.
+
+pub mod agent;
+pub mod dependencies;
+pub mod functions;
+pub mod greeter;
+pub mod listener;
+pub mod login;
+pub mod modules;
+pub mod person;
+pub mod place;
+pub mod plugin;
+pub use mimir_kit::scripted_model as script;
+pub mod scripts;
+pub mod shop;
+pub mod terminal;
+pub mod tmux;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A run in a folder of its own, with no settings and without the cache of the person who runs the tests.
+pub fn mimir(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
+    command
+        .args(args)
+        .current_dir(home)
+        // Not below the workspace: a folder that holds mimir's own files is none.
+        .env("MIMIR_CONFIG_DIR", config(home))
+        // Shared, so that the built-in tools are compiled once.
+        .env(
+            "MIMIR_CACHE_DIR",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
+        )
+        .env_remove("MIMIR_LOG")
+        .env_remove("MIMIR_TEAM_POLICY")
+        .stdin(Stdio::null());
+    command
+}
+
+/// The user's own folder of whoever works in `home`; nothing makes it but what is tested.
+pub fn config(home: &Path) -> std::path::PathBuf {
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("config");
+    all.join(home.file_name().unwrap())
+}
+
+/// Its exit code, stdout and stderr.
+pub fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = mimir(home, args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}

@@ -1,0 +1,29 @@
+//! Plugins in TypeScript, built where no program is to be found: neither Node nor a bundler.
+
+use std::fs;
+use std::path::Path;
+
+use crate::kit::mimir;
+use crate::kit::scripts::workspace;
+
+/// Builds `tools.ts` where no program is to be found; gives the exit code and what was said.
+pub fn build(home: &Path, code: &str) -> (i32, String) {
+    fs::write(home.join("tools.ts"), code).unwrap();
+    let output = mimir(home, &["tools", "build", "tools.ts"])
+        .env("PATH", home)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(said).unwrap(),
+    )
+}
+
+/// A workspace with the plugin.
+pub fn built(code: &str) -> tempfile::TempDir {
+    let home = workspace(&[]);
+    let (exit, said) = build(home.path(), code);
+    assert_eq!(exit, 0, "{said}");
+    home
+}

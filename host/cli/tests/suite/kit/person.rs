@@ -1,0 +1,104 @@
+//! A person whose agent has started `mimir serve`: each question is answered as people answer, and kept.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::agent::Agent;
+
+/// The agent, and what its person was asked.
+pub struct Person {
+    agent: Agent,
+    /// The cards, as they were shown.
+    pub asked: Vec<String>,
+}
+
+impl Person {
+    /// Starts the agent over a server that this command starts.
+    pub fn start(mut serve: Command) -> Self {
+        serve.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut agent = Agent::of(serve.stderr(Stdio::null()).spawn().unwrap());
+        agent.hello(json!({"elicitation": {"form": {}}}));
+        let asked = Vec::new();
+        Self { agent, asked }
+    }
+
+    /// Calls a tool and gives the result. Whoever is asked says yes: for the session where that is offered, else once.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let id = self
+            .agent
+            .send("tools/call", json!({"name": tool, "arguments": arguments}));
+        loop {
+            let mut message = self
+                .agent
+                .until(|message| message["method"] == "elicitation/create" || message["id"] == id);
+            if message["method"] != "elicitation/create" {
+                return message["result"].take();
+            }
+            let params = &message["params"];
+            self.asked
+                .push(params["message"].as_str().unwrap().to_owned());
+            let offered = &params["requestedSchema"]["properties"]["answer"]["enum"];
+            let offered = offered.as_array().unwrap();
+            let answer = match offered.contains(&json!("session")) {
+                true => "session",
+                false => "once",
+            };
+            let yes = json!({"action": "accept", "content": {"answer": answer}});
+            self.agent.answer(&message, yes);
+        }
+    }
+
+    /// Runs shell text; gives how it ended and what it wrote.
+    pub fn shell(&mut self, text: &str) -> (i64, String) {
+        let result = self.call("exec", json!({ "command": text }));
+        let ran = &result["structuredContent"];
+        let code = ran["exitCode"].as_i64();
+        let code = code.unwrap_or_else(|| panic!("`{text}`: {result:#}"));
+        let [out, err] = ["stdout", "stderr"].map(|key| ran[key].as_str().unwrap());
+        (code, format!("{out}{err}"))
+    }
+
+    /// The same for what ends well.
+    pub fn output(&mut self, text: &str) -> String {
+        let (code, output) = self.shell(text);
+        assert_eq!(code, 0, "`{text}`: {output}");
+        output
+    }
+
+    /// The same for a call of any tool; gives its text.
+    pub fn text(&mut self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], false, "{result:#}");
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    /// Ends the day: nobody was asked more often than this.
+    pub fn asked_at_most(&self, most: usize) {
+        let all = self.asked.join("\n\n");
+        assert!(
+            self.asked.len() <= most,
+            "{} questions:\n{all}",
+            self.asked.len()
+        );
+    }
+}
+
+/// Puts the settings of the person of a workspace where they are, for as long as this is kept.
+pub struct Settings(std::path::PathBuf);
+
+impl Settings {
+    pub fn of(home: &Path, settings: &Value) -> Self {
+        let folder = crate::kit::config(home);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.yml"), settings.to_string()).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

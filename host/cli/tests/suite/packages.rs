@@ -1,0 +1,481 @@
+//! Packages of npm as servers: downloaded from a registry of this machine, pinned, and started in the sandbox.
+#![cfg(target_os = "linux")]
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use crate::kit::mimir;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A server in JavaScript that says what it sees.
+pub const SERVER: &str = include_str!("kit/probe.js");
+
+/// A registry that has one package, and a workspace that uses it.
+pub struct World {
+    pub folder: TempDir,
+    pub port: u16,
+    files: Arc<Mutex<HashMap<String, Vec<u8>>>>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let files: Arc<Mutex<HashMap<String, Vec<u8>>>> = Arc::default();
+        let served = Arc::clone(&files);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut head = [0; 8192];
+                let count = stream.read(&mut head).unwrap_or(0);
+                let head = String::from_utf8_lossy(&head[..count]).into_owned();
+                let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                let body = served.lock().unwrap().get(&path).cloned();
+                let (status, body) = match body {
+                    Some(body) => ("200 OK", body),
+                    None => ("404 Not Found", b"{}".to_vec()),
+                };
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    body.len()
+                );
+                let _ = stream.write_all(head.as_bytes());
+                let _ = stream.write_all(&body);
+            }
+        });
+        let world = Self {
+            folder: tempfile::tempdir().unwrap(),
+            port,
+            files,
+        };
+        fs::create_dir_all(world.work()).unwrap();
+        world.publish("1.0.0", "WORDS", None);
+        world.serve("/hello", b"hello".to_vec());
+        assert_eq!(world.run(&["init"]).0, 0);
+        world
+    }
+
+    pub fn work(&self) -> std::path::PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub fn serve(&self, path: &str, body: Vec<u8>) {
+        self.files.lock().unwrap().insert(path.to_owned(), body);
+    }
+
+    /// Puts a version of the package into the registry. `script` runs when it is installed, where scripts do.
+    pub fn publish(&self, version: &str, words: &str, script: Option<&str>) {
+        let place = self
+            .folder
+            .path()
+            .join(format!("package-{version}-{}", words.len()));
+        fs::create_dir_all(place.join("package")).unwrap();
+        let mut manifest =
+            json!({"name": "mimir-probe", "version": version, "bin": {"mimir-probe": "server.js"}});
+        if let Some(script) = script {
+            manifest["scripts"] = json!({ "postinstall": script });
+        }
+        fs::write(place.join("package/package.json"), manifest.to_string()).unwrap();
+        fs::write(
+            place.join("package/server.js"),
+            SERVER.replace("WORDS", words),
+        )
+        .unwrap();
+        let archive = place.join("a.tgz");
+        let tar = Command::new("tar")
+            .arg("-czf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&place)
+            .arg("package")
+            .status();
+        assert!(tar.unwrap().success());
+        let script = "process.stdout.write('sha512-' + require('crypto').createHash('sha512').update(require('fs').readFileSync(process.argv[1])).digest('base64'))";
+        let digest = Command::new("node")
+            .args(["-e", script])
+            .arg(&archive)
+            .output()
+            .unwrap();
+        let digest = String::from_utf8(digest.stdout).unwrap();
+        let file = format!("/files/{version}.tgz");
+        self.serve(&file, fs::read(&archive).unwrap());
+        let mut entry = manifest;
+        entry["dist"] = json!({"tarball": format!("http://127.0.0.1:{}{file}", self.port), "integrity": digest});
+        entry["hasInstallScript"] = json!(entry["scripts"].is_object());
+        let document = json!({"name": "mimir-probe", "dist-tags": {"latest": version}, "versions": {version: entry}});
+        self.serve("/mimir-probe", document.to_string().into_bytes());
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = mimir(&self.work(), args);
+        command
+            .env(
+                "npm_config_registry",
+                format!("http://127.0.0.1:{}/", self.port),
+            )
+            .env("MIMIR_CONFIG_DIR", self.folder.path().join("config"))
+            .env("MIMIR_CACHE_DIR", self.folder.path().join("cache"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> (i32, String, String) {
+        let output = self.command(args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+
+    pub fn json(&self, args: &[&str]) -> Value {
+        let (_, out, err) = self.run(&[args, &["--json"]].concat());
+        serde_json::from_str(&out).unwrap_or_else(|_| panic!("{args:?}: {out}{err}"))
+    }
+
+    /// Adds the package, and trusts it with all of its tools.
+    pub fn add(&self, more: &[&str], words: &[&str]) {
+        let args = [
+            &["mcp", "add", "p"],
+            more,
+            &["--", "npx", "-y", "mimir-probe@1.0.0"],
+            words,
+        ]
+        .concat();
+        let (code, _, err) = self.run(&args);
+        assert_eq!(code, 0, "{err}");
+        let tested = self.json(&["mcp", "test", "p"]);
+        let digest = tested["digest"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{tested:#}"));
+        let (code, _, err) =
+            self.run(&["mcp", "trust", "p", "--allow", "all", "--approve", digest]);
+        assert_eq!(code, 0, "{err}");
+    }
+
+    pub fn call(&self, tool: &str, path: &Path) -> String {
+        let arguments = json!({"path": path}).to_string();
+        let said = self.json(&["call", &format!("mcp_p_{tool}"), &arguments]);
+        said["content"][0]["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{said:#}"))
+            .to_owned()
+    }
+
+    pub fn config(&self) -> String {
+        fs::read_to_string(self.work().join(".mimir/config.yml")).unwrap()
+    }
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn package_is_pinned_and_runs_in_its_sandbox() {
+    let world = World::new();
+    fs::create_dir(world.work().join("docs")).unwrap();
+    fs::write(world.work().join("docs/a.md"), "remember the milk").unwrap();
+    fs::write(world.work().join("b.md"), "not given").unwrap();
+    world.add(&[], &["./docs"]);
+    let config = world.config();
+    for words in [
+        "registry: npm",
+        "name: mimir-probe",
+        "version: 1.0.0",
+        "sha512-",
+        "program: mimir-probe",
+        "folders:",
+        "docs",
+    ] {
+        assert!(config.contains(words), "{words}: {config}");
+    }
+    let written = config.rsplit_once("\nmcp:").unwrap().1;
+    assert!(!written.contains("npx"), "{written}");
+    let looked: Value = serde_json::from_str(&world.call("look", Path::new(""))).unwrap();
+    let docs = world.work().canonicalize().unwrap().join("docs");
+    assert_eq!(looked["args"], json!([docs]));
+    assert_eq!(looked["cwd"], json!([]));
+    let home = looked["home"].as_str().unwrap();
+    assert!(
+        home.starts_with(world.folder.path().join("config").to_str().unwrap()),
+        "{home}"
+    );
+    // The folder that was named, and nothing beside it.
+    assert_eq!(world.call("read", &docs.join("a.md")), "remember the milk");
+    assert_eq!(world.call("read", &docs.join("../b.md")), "ENOENT");
+    assert_eq!(world.call("write", &docs.join("new")), "written");
+    // What it keeps in its home is there the next time.
+    assert_eq!(
+        world.call("write", &Path::new(home).join("kept")),
+        "written"
+    );
+    assert_eq!(world.call("read", &Path::new(home).join("kept")), "written");
+    // No network was declared.
+    assert_eq!(
+        world.call("get", Path::new("http://127.0.0.1/")),
+        "no proxy"
+    );
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn package_reaches_the_hosts_that_were_declared() {
+    let world = World::new();
+    let host = format!("127.0.0.1:{}", world.port);
+    world.add(&["--network", &host], &[]);
+    let hello = format!("http://{host}/hello");
+    assert_eq!(world.call("get", Path::new(&hello)), "200 hello");
+    let other = world.call("get", Path::new("http://127.0.0.1:9/"));
+    assert!(
+        other.starts_with("403") && other.contains("POLICY_DENIED"),
+        "{other}"
+    );
+    let elsewhere = world.call("get", Path::new("http://example.com/"));
+    assert!(elsewhere.starts_with("403"), "{elsewhere}");
+    let (_, record, _) = world.run(&["audit", "show", "--event", "effect", "--json"]);
+    assert!(
+        record.contains("GET by the server p") && record.contains(&host),
+        "{record}"
+    );
+}
+
+/// A site, a proxy that lets one host through, and a program that fetches from it by what asks no proxy in older versions
+/// of Node.js.
+const FETCHES: &str = include_str!("kit/fetches.js");
+
+#[ignore = "needs npm"]
+#[test]
+fn package_of_node_reaches_https_through_the_proxy() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let key = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=declared.example",
+    ];
+    let made = Command::new("openssl")
+        .args(key)
+        .args(["-addext", "subjectAltName=DNS:declared.example", "-keyout"])
+        .arg(at("k.pem"))
+        .arg("-out")
+        .arg(at("c.pem"))
+        .output();
+    assert!(made.unwrap().status.success());
+    fs::write(at("test.js"), FETCHES).unwrap();
+    let preload = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/packages/proxy.cjs");
+    let output = Command::new("node")
+        .arg(at("test.js"))
+        .arg(preload)
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        out.contains("[200006,200006,") && out.contains("refuses other.example:443 (403) no"),
+        "{out}"
+    );
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn package_of_another_digest_is_not_installed() {
+    let world = World::new();
+    world.add(&[], &[]);
+    let cache = world.folder.path().join("cache/mcp/packages");
+    fs::remove_dir_all(&cache).unwrap();
+    let missing = world.json(&["mcp", "test", "p"]);
+    assert!(
+        missing["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("not installed on this machine"),
+        "{missing}"
+    );
+    assert!(
+        missing["wayOut"][0]
+            .as_str()
+            .unwrap()
+            .contains("mimir mcp install p"),
+        "{missing}"
+    );
+    let config = world.config();
+    assert!(
+        config.contains("version: 1.0.0") && config.contains("integrity: sha512-"),
+        "{config}"
+    );
+    let before = world.files.lock().unwrap().clone();
+    world.publish("1.0.0", "OTHER WORDS", None);
+    let other = world.json(&["mcp", "install", "p"]);
+    assert!(
+        other["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("delivers something else"),
+        "{other}"
+    );
+    let left: Vec<_> = cache
+        .read_dir()
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    *world.files.lock().unwrap() = before;
+    assert_eq!(world.json(&["mcp", "install", "p"])["installed"], "p");
+    assert_eq!(
+        world.json(&["mcp", "test", "p"])["tools"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4
+    );
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn package_runs_install_scripts_only_where_a_person_says_so() {
+    for (option, ran) in [(None, false), (Some("--install-scripts"), true)] {
+        let world = World::new();
+        world.publish(
+            "1.0.0",
+            "WORDS",
+            Some("node -e \"require('fs').writeFileSync('ran', 'x')\""),
+        );
+        let more: Vec<&str> = option.into_iter().collect();
+        world.add(&more, &[]);
+        let found = Command::new("find")
+            .arg(world.folder.path().join("cache/mcp/packages"))
+            .args(["-name", "ran"])
+            .output();
+        assert_eq!(!found.unwrap().stdout.is_empty(), ran);
+        assert_eq!(world.config().contains("installScripts: true"), ran);
+    }
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn package_is_installed_with_those_that_are_named_beside_it() {
+    let world = World::new();
+    let document = world.files.lock().unwrap()["/mimir-probe"].clone();
+    // The same files under another name.
+    let mut beside: Value = serde_json::from_slice(&document).unwrap();
+    beside["name"] = "mimir-beside".into();
+    beside["versions"]["1.0.0"]["name"] = "mimir-beside".into();
+    world.serve("/mimir-beside", beside.to_string().into_bytes());
+    let line = [
+        "mcp",
+        "add",
+        "p",
+        "--",
+        "npx",
+        "-p",
+        "mimir-probe",
+        "-p",
+        "mimir-beside",
+        "mimir-probe",
+    ];
+    let (code, _, err) = world.run(&line);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        world.config().contains("with:\n        - mimir-beside"),
+        "{}",
+        world.config()
+    );
+    let found = Command::new("find")
+        .arg(world.folder.path().join("cache/mcp/packages"))
+        .args(["-path", "*/node_modules/mimir-beside"])
+        .output();
+    assert!(!found.unwrap().stdout.is_empty());
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn package_that_is_not_there_is_named_with_the_words_of_npm() {
+    let world = World::new();
+    let (code, _, err) = world.run(&["mcp", "add", "p", "--", "npx", "-y", "mimir-no-such-probe"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("mimir-no-such-probe") && err.contains("404"),
+        "{err}"
+    );
+    assert!(
+        !world.config().contains("mimir-no-such-probe"),
+        "{}",
+        world.config()
+    );
+    let (code, _, err) = world.run(&["mcp", "add", "p", "--", "npx", "-y", "github:me/x"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("not a package of a registry"), "{err}");
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn package_card_shows_every_word_and_one_answer_is_enough() {
+    let world = World::new();
+    // `script` makes a terminal; the answer waits in its input.
+    let call = format!(
+        "'{}' mcp add p -- npx -y mimir-probe .",
+        env!("CARGO_BIN_EXE_mimir")
+    );
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-qefc", &call, "/dev/null"])
+        .current_dir(world.work());
+    let like = world.command(&[]);
+    terminal.envs(
+        like.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mut child = terminal
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let (mut said, mut more, mut pages) = (String::new(), [0; 1024], 0);
+    loop {
+        let count = out.read(&mut more).unwrap();
+        if count == 0 {
+            break;
+        }
+        said += &String::from_utf8_lossy(&more[..count]);
+        let asked = said.matches("-- Enter shows more").count();
+        if asked > pages {
+            pages = asked;
+            writeln!(input).unwrap();
+        }
+        if said.matches("[n]o > ").count() == 1 && !said.contains("trusted as it is now") {
+            writeln!(input, "y").unwrap();
+        }
+    }
+    assert!(child.wait().unwrap().success(), "{said}");
+    for words in [
+        "SEEN-PARAMETER",
+        "SEEN-DEFAULT",
+        "Does write.",
+        "reaches no network",
+        "the whole workspace",
+        "pinned to sha512-",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(said.matches("[n]o > ").count(), 1, "{said}");
+    // What was allowed runs without a further word, and what changes things asks.
+    fs::write(world.work().join("a.md"), "remember the milk").unwrap();
+    let path = world.work().canonicalize().unwrap().join("a.md");
+    assert_eq!(world.call("read", &path), "remember the milk");
+    let refused = world.json(&["call", "mcp_p_write", &json!({"path": path}).to_string()]);
+    assert_eq!(refused["error"]["code"], "APPROVAL_DENIED", "{refused}");
+}

@@ -1,0 +1,157 @@
+//! What may have come with a checkout in the place of mimir's own files: pipes that a reader would wait for, and
+//! links that lead elsewhere.
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::kit::{mimir, run};
+
+/// Every file below `.mimir` that some command reads or writes.
+const FILES: [&str; 11] = [
+    "config.yml",
+    ".gitignore",
+    "tools.lock",
+    "config.schema.json",
+    "tools/planted.wasm",
+    "state/.gitignore",
+    "state/audit.jsonl",
+    "state/audit.000000000009.jsonl",
+    "state/audit.head",
+    "state/audit.reserve",
+    "state/backups/0000-planted.json",
+];
+
+/// Commands that read them all between them, and write what they write.
+const COMMANDS: [&[&str]; 10] = [
+    &["init"],
+    &["audit", "tail"],
+    &["audit", "verify"],
+    &["audit", "show"],
+    &["doctor"],
+    &["tools", "list"],
+    &["call", "file_info", "path=notes.txt"],
+    &["tools", "revoke", "planted"],
+    &["policy", "check"],
+    &["undo", "--list"],
+];
+
+/// No command needs that long, on a machine that does other things too.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs a command that must come to an end.
+fn ends(home: &Path, args: &[&str], why: &str) -> (i32, String) {
+    let mut command = mimir(home, args);
+    let log = home.join("said");
+    let to = || Stdio::from(fs::File::create(&log).unwrap());
+    let mut child = command.stdout(to()).stderr(to()).spawn().unwrap();
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return (
+                status.code().unwrap(),
+                fs::read_to_string(&log).unwrap_or_default(),
+            );
+        }
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("`mimir {}` waits for {why}", args.join(" "));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn workspace() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".mimir/state/backups")).unwrap();
+    fs::create_dir(home.path().join(".mimir/tools")).unwrap();
+    home
+}
+
+#[test]
+fn no_command_waits_for_a_pipe_or_reads_a_device() {
+    for file in FILES {
+        for device in [false, true] {
+            let home = workspace();
+            let path = home.path().join(".mimir").join(file);
+            if device {
+                symlink("/dev/zero", &path).unwrap();
+            } else {
+                assert!(
+                    Command::new("mkfifo")
+                        .arg(&path)
+                        .status()
+                        .unwrap()
+                        .success()
+                );
+            }
+            for args in COMMANDS {
+                ends(home.path(), args, file);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_of_the_log_is_named() {
+    for name in ["audit.jsonl", "audit.000000000001.jsonl", "audit.head"] {
+        let home = workspace();
+        let state = home.path().join(".mimir/state");
+        let elsewhere = home.path().join("elsewhere");
+        fs::write(&elsewhere, "{\"tool\":\"somebody's\"}\n").unwrap();
+        symlink(&elsewhere, state.join(name)).unwrap();
+        for verb in ["tail", "verify", "show"] {
+            let (code, out, err) = run(home.path(), &["audit", verb]);
+            let says = err.contains(&format!("{name} is a link; remove it"));
+            assert!(code == 1 && says && out.is_empty(), "{verb}: {out}{err}");
+        }
+        let (code, out, _) = run(home.path(), &["doctor"]);
+        assert!(code == 1 && out.contains("is a link; remove it"), "{out}");
+    }
+}
+
+#[test]
+fn nothing_is_written_through_a_link_that_came_with_a_checkout() {
+    let build = tempfile::tempdir().unwrap();
+    let component = build.path().join("some.wasm");
+    fs::write(&component, b"\0asm\x0d\0\x01\0").unwrap();
+    let component = component.to_str().unwrap();
+    for linked in [".mimir", ".mimir/state", ".mimir/tools"] {
+        let home = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::create_dir_all(elsewhere.path().join("backups")).unwrap();
+        let link = home.path().join(linked);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(elsewhere.path(), &link).unwrap();
+        let (code, _, err) = run(home.path(), &["init"]);
+        let says = err.contains(&format!("{linked} is a link; remove it"));
+        assert!(code == 3 && says, "{err}");
+        for args in [
+            ["call", "write_file", "path=a.txt", "content=x"].as_slice(),
+            &["tools", "add", component],
+            &["tools", "revoke", "some"],
+            &["undo", "--yes"],
+        ] {
+            let (_, said) = ends(home.path(), args, linked);
+            let mut there = fs::read_dir(elsewhere.path()).unwrap();
+            let only = there.all(|entry| entry.unwrap().file_name() == "backups");
+            let none = fs::read_dir(elsewhere.path().join("backups")).unwrap();
+            assert!(only && none.count() == 0, "{linked}: {args:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn settings_are_not_changed_through_a_state_that_leads_elsewhere() {
+    let home = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    symlink(outside.path(), home.path().join(".mimir/state")).unwrap();
+    let (code, _, err) = run(home.path(), &["config", "set", "limits.timeMs", "1000"]);
+    assert_ne!(code, 0);
+    assert!(err.contains("is a link"), "{err}");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}

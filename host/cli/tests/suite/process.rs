@@ -1,0 +1,385 @@
+//! The binary as a shell sees it: exit codes, streams, pipes.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+#[cfg(unix)]
+use std::time::{Duration, Instant};
+
+use crate::kit::{mimir, run};
+
+#[test]
+fn a_folder_with_mimirs_own_files_is_no_workspace() {
+    let home = tempfile::tempdir().unwrap();
+    for (variable, place) in [
+        ("MIMIR_CONFIG_DIR", "config"),
+        ("MIMIR_CACHE_DIR", ".cache/x"),
+    ] {
+        let mut command = mimir(home.path(), &["tools", "list"]);
+        command.env(variable, home.path().join(place));
+        let output = command.output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{variable}");
+        assert!(err.contains("cannot be a workspace"), "{err}");
+    }
+}
+
+#[test]
+fn no_arguments_is_help_and_slips_are_usage() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(home.path(), &[]);
+    assert_eq!(code, 0);
+    assert!(out.contains("Usage: mimir") && err.is_empty());
+    for bad in [
+        &["nonsense"][..],
+        &["call"],
+        &["call", "t", "x"],
+        &["-C", "missing", "tools"],
+    ] {
+        let (code, out, err) = run(home.path(), bad);
+        assert_eq!(code, 2, "{bad:?}");
+        assert!(
+            out.is_empty() && err.starts_with("error:"),
+            "{bad:?}: {out} {err}"
+        );
+    }
+}
+
+#[test]
+fn results_go_to_stdout_and_the_rest_to_stderr() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(home.path(), &["call", "no_such_tool"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("[NOT_FOUND]"), "{err}");
+    let (code, out, err) = run(home.path(), &["call", "no_such_tool", "--json"]);
+    assert_eq!((code, err.as_str()), (2, ""));
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&value["ok"], &value["error"]["code"]),
+        (&false.into(), &"NOT_FOUND".into())
+    );
+}
+
+#[test]
+fn every_failure_has_one_form_in_json() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("bad")).unwrap();
+    fs::create_dir(home.path().join("bad/.mimir")).unwrap();
+    fs::write(
+        home.path().join("bad/.mimir/config.yml"),
+        "limits: {fuel: 0}\n",
+    )
+    .unwrap();
+    for (args, code) in [
+        (&["--json"][..], "INVALID_INPUT"),
+        (&["nonsense", "--json"], "INVALID_INPUT"),
+        (&["call", "--json"], "INVALID_INPUT"),
+        (&["call", "t", "x", "--json"], "INVALID_INPUT"),
+        (&["call", "t", "--timeout", "1x", "--json"], "INVALID_INPUT"),
+        (&["call", "no_such_tool", "--json"], "NOT_FOUND"),
+        (&["tools", "info", "no_such_tool", "--json"], "NOT_FOUND"),
+        (&["-C", "missing", "tools", "--json"], "INVALID_PATH"),
+        (&["-C", "bad", "tools", "--json"], "INVALID_INPUT"),
+    ] {
+        let (exit, out, err) = run(home.path(), args);
+        assert_eq!((exit, err.as_str()), (2, ""), "{args:?}");
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(value["ok"], false, "{args:?}");
+        assert_eq!(value["error"]["code"], code, "{args:?}");
+        assert!(value["error"]["message"].is_string(), "{args:?}: {out}");
+    }
+    let (_, out, _) = run(home.path(), &["-C", "bad", "tools", "--json"]);
+    assert!(out.contains("config.yml:1: limits.fuel: 0 "), "{out}");
+}
+
+/// A component with one function that never ends, as wasm-tools makes it of this:
+/// `(component (core module $m (func (export "spin") (loop (br 0)))) (core instance $i (instantiate $m))
+/// (func (export "spin") (canon lift (core func $i "spin"))))`
+#[cfg(unix)]
+const SPIN: &[u8] = b"\0asm\x0d\0\x01\0\
+    \x01\x27\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x08\x01\x04spin\0\0\
+    \x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b\
+    \x02\x04\x01\0\0\0\
+    \x06\x0a\x01\0\0\x01\0\x04spin\
+    \x07\x05\x01\x40\0\x01\0\
+    \x08\x06\x01\0\0\0\0\0\
+    \x0b\x0a\x01\0\x04spin\x01\0\0";
+
+#[cfg(unix)]
+#[test]
+fn a_cancelled_call_says_so_in_json_and_on_record() {
+    use rustix::process::Signal;
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
+        cancelled(signal, code);
+    }
+}
+
+#[cfg(unix)]
+fn cancelled(signal: rustix::process::Signal, code: i32) {
+    let home = tempfile::tempdir().unwrap();
+    let (work, cache) = (home.path().join("work"), home.path().join("cache"));
+    fs::create_dir_all(work.join(".mimir/tools")).unwrap();
+    fs::write(work.join(".mimir/tools/spin.wasm"), SPIN).unwrap();
+    let child = mimir(&work, &["call", "spin", "--json"])
+        .env("MIMIR_CACHE_DIR", &cache)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once its code is kept, the call is under way.
+    let start = Instant::now();
+    while fs::read_dir(cache.join("compiled")).map_or(0, Iterator::count) == 0 {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "it never started"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, signal).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*err), (Some(code), ""));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["ok"], false);
+    assert_eq!(value["error"]["code"], "CANCELLED");
+    let record = fs::read_to_string(work.join(".mimir/state/audit.jsonl")).unwrap();
+    assert!(record.contains("CANCELLED"), "{record}");
+}
+
+#[test]
+fn a_broken_config_stops_everything_but_doctor() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(
+        home.path().join(".mimir/config.yml"),
+        "profile: fine\npolcy: {}\n",
+    )
+    .unwrap();
+    let (code, _, err) = run(home.path(), &["tools", "list"]);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("config.yml:2:1:") && err.contains("Did you mean `policy`?"),
+        "{err}"
+    );
+    let (code, out, _) = run(home.path(), &["doctor"]);
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("✗ config") && out.contains("✓ engine") | out.contains("! engine"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_is_told_once_with_the_way_out() {
+    let home = tempfile::tempdir().unwrap();
+    let work = home.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::write(home.path().join("file"), "in the way").unwrap();
+    let run = |args: &[&str]| {
+        let mut command = mimir(&work, args);
+        command.env("MIMIR_CACHE_DIR", home.path().join("file/cache"));
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (code, _, err) = run(&["call", "file_info", "path=."]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.contains("MIMIR_CACHE_DIR"), "{err}");
+    let (code, out, _) = run(&["doctor"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        out.contains("✗ cache") && out.contains("MIMIR_CACHE_DIR"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_relative_place_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = mimir(home.path(), &["tools", "list"]);
+    let output = command.env("MIMIR_CACHE_DIR", "cache").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("MIMIR_CACHE_DIR is not used"), "{err}");
+    assert!(!home.path().join("cache").exists());
+}
+
+#[test]
+fn from_a_subfolder_a_wrong_path_says_where_paths_count_from() {
+    let home = tempfile::tempdir().unwrap();
+    let sub = home.path().join("a/b c");
+    fs::create_dir_all(&sub).unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(sub.join("notes.txt"), "here").unwrap();
+    let (code, _, err) = run(&sub, &["call", "read_file", "path=notes.txt"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("paths count from ") && err.contains("; this folder is a/b c there"),
+        "{err}"
+    );
+    let (_, _, err) = run(home.path(), &["call", "read_file", "path=notes.txt"]);
+    assert!(!err.contains("paths count"), "{err}");
+    let (code, out, _) = run(&sub, &["call", "read_file", "path=a/b c/notes.txt"]);
+    assert_eq!((code, out.trim_end()), (0, "here"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = mimir(home.path(), &["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut err)
+        .unwrap();
+    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_new_plugin_is_written_once() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("a folder/wörd");
+    let dir = dir.to_str().unwrap();
+    let (code, out, _) = run(home.path(), &["tools", "new", "word-count", "--dir", dir]);
+    assert_eq!(code, 0);
+    assert!(out.contains("`word_count`"), "{out}");
+    let source = fs::read_to_string(Path::new(dir).join("src/lib.rs")).unwrap();
+    assert!(
+        source.contains("struct WordCount") && source.lines().count() <= 16,
+        "{source}"
+    );
+    // Cargo alone finds the SDK, before the first build.
+    let pointer = fs::read_to_string(Path::new(dir).join(".cargo/config.toml")).unwrap();
+    let (_, sdk) = pointer.split_once("mimir-sdk = { path = ").unwrap();
+    let sdk: String = serde_json::from_str(sdk.trim_end().trim_end_matches(" }")).unwrap();
+    assert!(Path::new(&sdk).join("Cargo.toml").is_file(), "{pointer}");
+    let (code, _, err) = run(home.path(), &["tools", "new", "word-count", "--dir", dir]);
+    assert_eq!(code, 2);
+    assert!(err.contains("[ALREADY_EXISTS]"), "{err}");
+}
+
+#[test]
+fn a_state_folder_is_kept_out_of_commits() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path(), &["call", "no_such_tool"]);
+    let state = home.path().join(".mimir/state");
+    assert_eq!(fs::read_to_string(state.join(".gitignore")).unwrap(), "*\n");
+    assert_eq!(
+        fs::read_to_string(state.join("audit.jsonl"))
+            .unwrap()
+            .lines()
+            .count(),
+        1
+    );
+}
+
+/// Whoever starts mimir and does not read what it prints can still stop it.
+#[test]
+#[cfg(unix)]
+fn a_reader_who_does_not_read_stops_no_signal() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(
+        home.path().join("long.txt"),
+        "a line of text\n".repeat(6_000),
+    )
+    .unwrap();
+    let mut child = mimir(
+        home.path(),
+        &["call", "read_file", "path=long.txt", "--json"],
+    )
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    // The result is larger than the pipe: it is being printed, and nobody reads.
+    let start = Instant::now();
+    let log = home.path().join(".mimir/state/audit.jsonl");
+    while !log.exists() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "it waits for its reader"
+    );
+    let told = std::process::Command::new("kill")
+        .arg(child.id().to_string())
+        .status();
+    assert!(told.unwrap().success());
+    let told = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(told.elapsed() < Duration::from_secs(10), "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn a_new_tool_takes_nobodys_name() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, whose) in [
+        (
+            "read-file",
+            "it is the name of the tool `read_file` (built-in",
+        ),
+        (
+            "list_files",
+            "it is an alias of the tool `list_directory` (",
+        ),
+    ] {
+        let (code, _, err) = run(home.path(), &["tools", "new", name]);
+        assert!(code == 2 && err.contains(whose), "{err}");
+    }
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+/// A plugin with a fault, and nothing that has to be fetched.
+fn faulty_plugin() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("typo");
+    fs::create_dir_all(dir.join("src")).unwrap();
+    let manifest = "[package]\nname = \"typo\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+        [lib]\ncrate-type = [\"cdylib\"]\n[workspace]\n";
+    fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+    let code = "pub struct A { pub name: u8 }\n\
+        impl A { pub fn f(&self) -> u8 { self.nmae } }\n";
+    fs::write(dir.join("src/lib.rs"), code).unwrap();
+    home
+}
+
+#[test]
+fn tools_build_shows_the_compilers_messages() {
+    let home = faulty_plugin();
+    let (code, _, err) = run(home.path(), &["tools", "build", "typo"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("E0609") && err.contains("nmae"), "{err}");
+    let (above, _) = err.split_once("its messages are above").unwrap();
+    assert!(above.contains("E0609"), "{err}");
+}
+
+#[test]
+fn tools_build_has_the_compilers_messages_in_json() {
+    let home = faulty_plugin();
+    let (code, out, err) = run(home.path(), &["tools", "build", "typo", "--json"]);
+    assert_eq!(code, 1, "{out}{err}");
+    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let messages = said["error"]["details"]["messages"].as_array().unwrap();
+    let has = |words: &str| {
+        let mut lines = messages.iter().filter_map(|line| line.as_str());
+        lines.any(|line| line.contains(words))
+    };
+    assert!(has("E0609") && has("nmae"), "{said:#}");
+    assert!(err.contains("E0609"), "as they come, too: {err}");
+}

@@ -1,0 +1,76 @@
+//! The tool `git` in repositories that want to run something, and in those where it must not be quiet about what it
+//! leaves out.
+#![cfg(target_os = "linux")]
+
+use crate::kit;
+mod config_commands;
+mod filters;
+mod staging;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A folder with repositories in it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Git by hand, where nothing is set yet that would run.
+    fn git(&self, folder: &str, words: &[&str]) -> String {
+        let done = Command::new("git")
+            .current_dir(self.at(folder))
+            .args(["-c", "protocol.file.allow=always"])
+            .args(words)
+            .envs([
+                ("GIT_CONFIG_GLOBAL", "/dev/null"),
+                ("GIT_CONFIG_NOSYSTEM", "1"),
+                ("GIT_AUTHOR_NAME", "a"),
+                ("GIT_AUTHOR_EMAIL", "a@b"),
+                ("GIT_COMMITTER_NAME", "a"),
+                ("GIT_COMMITTER_EMAIL", "a@b"),
+            ])
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{words:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// A call of the tool in a folder, to which a person says yes.
+    fn call(&self, folder: &str, operation: &str, args: &[&str]) -> (i32, Value) {
+        let arguments = json!({"operation": operation, "args": args}).to_string();
+        let words = ["--json", "call", "--approve", "always", "git", &arguments];
+        let (code, out, err) = kit::run(&self.at(folder), &words);
+        let said = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+        (code, said)
+    }
+
+    fn fine(&self, folder: &str, operation: &str, args: &[&str]) -> String {
+        let (code, said) = self.call(folder, operation, args);
+        assert_eq!(code, 0, "{operation} {args:?}: {said:#}");
+        said["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    /// What it says of why it does not.
+    fn refused(&self, folder: &str, operation: &str, args: &[&str]) -> String {
+        let (code, said) = self.call(folder, operation, args);
+        assert_ne!(code, 0, "{operation} {args:?}: {said:#}");
+        said["error"].to_string()
+    }
+}

@@ -1,0 +1,264 @@
+//! Commands in a repository's config, attributes and hooks: none of them runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Place;
+
+/// Settings with a command or a program for a value, as git's own list has them, and what makes git come to them.
+const SETTINGS: [(&str, &str); 49] = [
+    ("alias.status", "!TRAP"),
+    ("browser.x.cmd", "TRAP"),
+    ("commit.gpgSign", "true"),
+    ("core.alternateRefsCommand", "TRAP"),
+    ("core.askPass", "TRAP"),
+    ("core.editor", "TRAP"),
+    ("core.fsmonitor", "TRAP"),
+    ("core.gitProxy", "TRAP"),
+    ("core.hooksPath", "hooks"),
+    ("core.pager", "TRAP"),
+    ("core.sshCommand", "TRAP"),
+    ("credential.helper", "!TRAP"),
+    ("credential.https://a.example.helper", "!TRAP"),
+    ("diff.external", "TRAP"),
+    ("diff.submodule", "diff"),
+    ("diff.tool", "x"),
+    ("diff.x.command", "TRAP"),
+    ("diff.x.textconv", "TRAP"),
+    ("difftool.x.cmd", "TRAP"),
+    ("filter.x.clean", "TRAP"),
+    ("filter.x.process", "TRAP"),
+    ("filter.x.smudge", "TRAP"),
+    ("gc.auto", "1"),
+    ("gc.recentObjectsHook", "TRAP"),
+    ("gpg.format", "ssh"),
+    ("gpg.program", "TRAP"),
+    ("gpg.ssh.defaultKeyCommand", "TRAP"),
+    ("gpg.ssh.program", "TRAP"),
+    ("gpg.x509.program", "TRAP"),
+    ("guitool.x.cmd", "TRAP"),
+    ("hook.x.command", "TRAP"),
+    ("hook.x.event", "post-commit"),
+    ("interactive.diffFilter", "TRAP"),
+    ("log.showSignature", "true"),
+    ("maintenance.auto", "true"),
+    ("man.x.cmd", "TRAP"),
+    ("merge.x.driver", "TRAP"),
+    ("mergetool.x.cmd", "TRAP"),
+    ("pager.log", "TRAP"),
+    ("protocol.ext.allow", "always"),
+    ("remote.origin.receivepack", "TRAP"),
+    ("remote.origin.uploadpack", "TRAP"),
+    ("sequence.editor", "TRAP"),
+    ("status.submoduleSummary", "true"),
+    ("submodule.sub.update", "!TRAP"),
+    ("tar.x.command", "TRAP"),
+    ("trailer.signed-off-by.command", "TRAP"),
+    ("uploadpack.packObjectsHook", "TRAP"),
+    ("user.signingKey", "x"),
+];
+
+/// What a repository of its own keeps of a submodule obeys these.
+const INNER: [(&str, &str); 6] = [
+    ("core.fsmonitor", "TRAP"),
+    ("diff.x.command", "TRAP"),
+    ("diff.x.textconv", "TRAP"),
+    ("filter.x.clean", "TRAP"),
+    ("filter.x.process", "TRAP"),
+    ("filter.x.smudge", "TRAP"),
+];
+
+const HOOKS: [&str; 7] = [
+    "commit-msg",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "pre-commit",
+    "prepare-commit-msg",
+    "reference-transaction",
+];
+
+/// A repository with a submodule, in which all is a trap; where a trap would leave its mark.
+fn trapped(place: &Place) -> PathBuf {
+    let attributes = "* diff=x merge=x filter=x\n";
+    place.write("up/.gitattributes", attributes);
+    for text in ["one\n", "two\n"] {
+        place.write("up/f", text);
+        if text == "one\n" {
+            place.git("up", &["init", "-q"]);
+        }
+        place.git("up", &["add", "-A"]);
+        place.git("up", &["commit", "-qm", "f"]);
+    }
+    place.write("work/a.txt", "one\n");
+    place.write("work/.gitattributes", "*.txt diff=x merge=x\n");
+    place.git("work", &["init", "-q", "-b", "main"]);
+    place.git("work", &["submodule", "--quiet", "add", "../up", "sub"]);
+    place.git("work", &["add", "-A"]);
+    place.git("work", &["commit", "-qm", "First"]);
+    place.git("work", &["checkout", "-q", "-b", "topic"]);
+    place.write("work/a.txt", "topic\n");
+    place.git("work", &["commit", "-qam", "Topic"]);
+    place.git("work", &["checkout", "-q", "main"]);
+
+    let mark = place.at("work/marks");
+    let trap = place.at("work/trap");
+    let text = format!(
+        "#!/bin/sh\nmkdir -p {0}; touch \"{0}/$1\"; cat\n",
+        mark.display()
+    );
+    place.write("work/trap", &text);
+    for hook in HOOKS {
+        place.write(&format!("work/hooks/{hook}"), &text);
+    }
+    let hooks = HOOKS.map(|hook| place.at("work/hooks").join(hook));
+    for path in hooks.iter().chain([&trap]) {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for (folder, settings) in [("work/sub", &INNER[..]), ("work", &SETTINGS[..])] {
+        for (key, value) in settings {
+            let trap = format!("{} {key}", trap.display());
+            place.git(folder, &["config", key, &value.replace("TRAP", &trap)]);
+        }
+    }
+    // Obeyed from the moment on that this branch is checked out.
+    let late = format!("[filter \"late\"]\n\tclean = \"{} late\"\n", trap.display());
+    place.write("work/late", &late);
+    place.git(
+        "work",
+        &["config", "includeIf.onbranch:topic.path", "../late"],
+    );
+    place.git("work", &["config", "user.name", "a"]);
+    place.git("work", &["config", "user.email", "a@b"]);
+    mark
+}
+
+/// Changes a file so that its size and its time don't say whether it has changed: git has to look into it.
+fn disguise(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_500_000_000);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(old).unwrap();
+}
+
+#[test]
+fn nothing_of_a_repository_or_of_its_submodules_runs() {
+    let place = Place::new();
+    let mark = trapped(&place);
+    let marks = || {
+        let entries = mark.read_dir().into_iter().flatten().flatten();
+        let names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names
+    };
+    // Git by hand runs it: the traps are set.
+    disguise(&place.at("work/sub/f"), "TWO\n");
+    let by_hand = Command::new("git")
+        .current_dir(place.at("work"))
+        .args(["add", "-u"])
+        .output();
+    by_hand.unwrap();
+    assert!(!marks().is_empty());
+    fs::remove_dir_all(&mark).unwrap();
+
+    let all: [(&str, &[&str]); 20] = [
+        ("status", &[]),
+        ("diff", &[]),
+        ("diff", &["--stat"]),
+        ("diff", &["--staged"]),
+        ("log", &[]),
+        ("log", &["-Gone"]),
+        ("show", &[]),
+        ("branch", &[]),
+        ("add", &["sub"]),
+        ("add", &["-u"]),
+        ("add", &["a.txt"]),
+        ("commit", &["-m", "Second", "-s"]),
+        ("commit", &["-m", "Second", "--allow-empty"]),
+        ("add", &["-A"]),
+        ("commit", &["-a", "-m", "Third", "-s"]),
+        ("commit", &["--amend", "--no-edit"]),
+        ("checkout", &["-b", "other"]),
+        ("checkout", &["topic"]),
+        ("status", &[]),
+        ("checkout", &["--", "a.txt"]),
+    ];
+    for round in [
+        "a file of the submodule is another",
+        "its commit is another",
+    ] {
+        for (number, (operation, args)) in all.iter().enumerate() {
+            if !matches!(*operation, "commit" | "checkout") {
+                disguise(&place.at("work/sub/f"), &format!("{}\n", 200 + number));
+                disguise(&place.at("work/a.txt"), &format!("{}\n", 200 + number));
+            }
+            let (code, said) = place.call("work", operation, args);
+            let marks = marks();
+            assert!(marks.is_empty(), "{round}, {operation} {args:?}: {marks:?}");
+            let changes = matches!(*operation, "add" | "commit" | "checkout");
+            assert!(
+                code == 0 || changes,
+                "{round}, {operation} {args:?}: {said:#}"
+            );
+        }
+        let off = [
+            "filter.x.clean=",
+            "filter.x.process=",
+            "filter.x.smudge=",
+            "core.fsmonitor=",
+        ];
+        let off = off.into_iter().flat_map(|setting| ["-c", setting]);
+        let words: Vec<_> = off.chain(["checkout", "-qf", "HEAD~1"]).collect();
+        if round.starts_with("a file") {
+            place.git("work/sub", &words);
+        }
+    }
+    // Nobody looks into a submodule, and its commit is staged all the same.
+    let log = place.fine("work", "log", &["--all"]);
+    assert!(log.contains("Second"), "{log}");
+}
+
+#[test]
+fn nothing_is_fetched_for_a_partial_clone() {
+    let place = Place::new();
+    place.write("up/a.txt", "one\n");
+    place.git("up", &["init", "-q"]);
+    place.git("up", &["add", "-A"]);
+    place.git("up", &["commit", "-qm", "First"]);
+    place.git("up", &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", place.at("up").display());
+    fs::create_dir(place.at("x")).unwrap();
+    let words = [
+        "clone",
+        "-q",
+        "--no-checkout",
+        "--filter=blob:none",
+        &url,
+        "../work",
+    ];
+    place.git("x", &words);
+    let mark = place.at("work/fetched");
+    let trap = format!("touch {}; false", mark.display());
+    for (key, value) in [
+        ("remote.origin.uploadpack", trap.as_str()),
+        ("protocol.file.allow", "always"),
+        ("protocol.allow", "always"),
+    ] {
+        place.git("work", &["config", key, value]);
+    }
+    for (operation, args) in [
+        ("show", &[][..]),
+        ("log", &["-Gone"]),
+        ("checkout", &["HEAD", "--", "a.txt"]),
+    ] {
+        let said = place.refused("work", operation, args);
+        assert!(!mark.exists(), "{operation}: {said}");
+        assert!(said.contains("partial clone"), "{operation}: {said}");
+        assert!(said.contains("`exec`"), "{operation}: {said}");
+    }
+    // What is here is told.
+    let log = place.fine("work", "log", &[]);
+    assert!(log.contains("First"), "{log}");
+    assert!(!mark.exists());
+}

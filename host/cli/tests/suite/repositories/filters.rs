@@ -1,0 +1,105 @@
+//! Files that a filter of `.gitattributes` goes through.
+
+use std::fs;
+
+use super::Place;
+
+/// A repository in which a file is stored as other bytes than it has, by a filter that must be there.
+fn encrypted(place: &Place) -> (String, String) {
+    place.write("work/plain.txt", "one\n");
+    place.git("work", &["init", "-q", "-b", "main"]);
+    for (key, value) in [
+        ("filter.crypt.clean", "tr a-z b-za"),
+        ("filter.crypt.smudge", "tr b-za a-z"),
+        ("filter.crypt.required", "true"),
+        ("user.name", "a"),
+        ("user.email", "a@b"),
+    ] {
+        place.git("work", &["config", key, value]);
+    }
+    place.write("work/.gitattributes", "*.secret filter=crypt\n");
+    place.write("work/deep/a.secret", "abc\n");
+    place.git("work", &["add", "-A"]);
+    place.git("work", &["commit", "-qm", "First"]);
+    place.git("work", &["checkout", "-q", "-b", "topic"]);
+    place.write("work/deep/a.secret", "topic\n");
+    place.git("work", &["commit", "-qam", "Topic"]);
+    place.git("work", &["checkout", "-q", "main"]);
+    let stored = place.git("work", &["cat-file", "blob", "HEAD:deep/a.secret"]);
+    assert_eq!(stored, "bcd\n");
+    let index = place.git("work", &["ls-files", "-s"]);
+    (stored, index)
+}
+
+#[test]
+fn what_a_filter_goes_through_is_neither_stored_nor_written_without_it() {
+    let place = Place::new();
+    let (_, index) = encrypted(&place);
+    let head = place.git("work", &["rev-parse", "HEAD"]);
+    place.write("work/deep/a.secret", "clear\n");
+    place.write("work/deep/b.secret", "clear\n");
+    place.write("work/plain.txt", "two\n");
+    for (operation, args) in [
+        ("add", &["-A"][..]),
+        ("add", &["."]),
+        ("add", &["deep"]),
+        ("add", &["-u"]),
+        ("add", &["deep/b.secret"]),
+        ("commit", &["-a", "-m", "x"]),
+        ("commit", &["-m", "x", "--", "deep/a.secret"]),
+        ("checkout", &["topic"]),
+        ("checkout", &["-f", "topic"]),
+        ("checkout", &["-b", "new", "topic"]),
+        ("checkout", &["--", "deep"]),
+        ("checkout", &["topic", "--", "deep/a.secret"]),
+    ] {
+        let said = place.refused("work", operation, args);
+        for part in ["GIT_FILTER", "`crypt`", ".secret`", "`exec`"] {
+            assert!(said.contains(part), "{operation} {args:?}: {part}: {said}");
+        }
+        assert_eq!(place.git("work", &["ls-files", "-s"]), index, "{args:?}");
+        assert_eq!(place.git("work", &["rev-parse", "HEAD"]), head, "{args:?}");
+        let text = fs::read_to_string(place.at("work/deep/a.secret")).unwrap();
+        assert_eq!(text, "clear\n", "{args:?}");
+    }
+    // Reading is let, and says so.
+    for operation in ["status", "diff"] {
+        let said = place.fine("work", operation, &[]);
+        let note = "compared without the filters that .gitattributes names";
+        assert!(
+            said.contains(note) && said.contains("deep/a.secret"),
+            "{said}"
+        );
+    }
+    // And so is all that goes through none.
+    place.fine("work", "add", &["plain.txt"]);
+    place.fine("work", "commit", &["-m", "Second"]);
+    place.fine("work", "checkout", &["-b", "new"]);
+    let stored = place.git("work", &["cat-file", "blob", "HEAD:deep/a.secret"]);
+    assert_eq!(stored, "bcd\n");
+}
+
+#[test]
+fn attributes_that_come_with_a_checkout_count() {
+    let place = Place::new();
+    place.write("work/a.secret", "abc\n");
+    place.git("work", &["init", "-q", "-b", "main"]);
+    place.git("work", &["add", "-A"]);
+    place.git("work", &["commit", "-qm", "First"]);
+    place.git("work", &["checkout", "-q", "-b", "topic"]);
+    place.write("work/.gitattributes", "*.secret filter=crypt\n");
+    place.write("work/a.secret", "topic\n");
+    place.git("work", &["add", "-A"]);
+    place.git("work", &["commit", "-qm", "Topic"]);
+    place.git("work", &["checkout", "-q", "main"]);
+    let said = place.refused("work", "checkout", &["topic"]);
+    // A git before 2.40 cannot say it.
+    assert!(
+        said.contains("GIT_FILTER") || said.contains("2.40"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_to_string(place.at("work/a.secret")).unwrap(),
+        "abc\n"
+    );
+}

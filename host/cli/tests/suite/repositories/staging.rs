@@ -1,0 +1,116 @@
+//! Staging and comparing, in ordinary repositories, linked worktrees and submodules.
+
+use std::fs;
+
+use super::Place;
+
+#[test]
+fn what_is_named_to_be_staged_is_there() {
+    let place = Place::new();
+    place.write("work/a.txt", "one\n");
+    place.write("work/.gitignore", "*.log\n");
+    place.write("work/x.log", "x");
+    place.git("work", &["init", "-q", "-b", "main"]);
+    let said = place.refused("work", "add", &["a.txt", "typo"]);
+    assert!(
+        said.contains("typo") && said.contains(".gitignore"),
+        "{said}"
+    );
+    assert!(place.refused("work", "add", &["x.log"]).contains("x.log"));
+    assert_eq!(place.git("work", &["ls-files"]), "", "all or nothing");
+    place.git("work", &["config", "user.name", "a"]);
+    place.git("work", &["config", "user.email", "a@b"]);
+    place.fine("work", "add", &["."]);
+    place.fine("work", "commit", &["-m", "First"]);
+    let said = place.refused("work", "commit", &["-m", "Second"]);
+    assert!(said.contains("nothing staged"), "{said}");
+    // A name that is a pattern to git, and one that is gone.
+    place.write("work/[a]*", "x\n");
+    place.write("work/b.txt", "x\n");
+    fs::remove_file(place.at("work/a.txt")).unwrap();
+    place.fine("work", "add", &["-A"]);
+    assert_eq!(
+        place.git("work", &["ls-files"]),
+        ".gitignore\n[a]*\nb.txt\n"
+    );
+    place.fine("work", "commit", &["-m", "Second"]);
+    place.write("work/b.txt", "y\n");
+    place.fine("work", "commit", &["-a", "-m", "Third"]);
+    assert_eq!(place.git("work", &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_linked_worktree_works_and_one_that_its_repository_does_not_know_is_told_of() {
+    let place = Place::new();
+    place.write("main/a.txt", "one\n");
+    place.git("main", &["init", "-q"]);
+    place.git("main", &["add", "-A"]);
+    place.git("main", &["commit", "-qm", "First"]);
+    place.git("main", &["worktree", "add", "-q", "../work"]);
+    place.write("work/a.txt", "two\n");
+    let said = place.fine("work", "status", &[]);
+    assert!(
+        said.contains("on branch work") && said.contains("modified: a.txt"),
+        "{said}"
+    );
+    place.fine("work", "commit", &["-a", "-m", "Second"]);
+    assert_eq!(place.git("work", &["log", "-1", "--format=%s"]), "Second\n");
+    // The repository says that its worktree is elsewhere.
+    fs::rename(place.at("work"), place.at("moved")).unwrap();
+    let said = place.refused("moved", "status", &[]);
+    let real = place.at("main").canonicalize().unwrap();
+    let mount = format!("{0}/.git:{0}/.git:rw", real.display());
+    for part in ["linked worktree", "bindMounts", &mount] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("makes one"), "{said}");
+}
+
+#[test]
+fn what_is_not_compared_is_said() {
+    let place = Place::new();
+    place.write("lib/f", "one\n");
+    place.git("lib", &["init", "-q"]);
+    place.git("lib", &["add", "-A"]);
+    place.git("lib", &["commit", "-qm", "First"]);
+    place.write("work/.env", "A=1\n");
+    place.write("work/a.txt", "one\n");
+    place.git("work", &["init", "-q"]);
+    place.git("work", &["submodule", "--quiet", "add", "../lib", "sub"]);
+    place.git("work", &["add", "-A"]);
+    place.git("work", &["commit", "-qm", "First"]);
+    place.write("work/.env", "A=2\n");
+    place.write("work/sub/f", "two\n");
+    for operation in ["status", "diff"] {
+        let said = place.fine("work", operation, &[]);
+        assert!(
+            said.contains("not compared, for no tool may read it: .env"),
+            "{said}"
+        );
+        assert!(
+            said.contains("submodules are not shown (sub): `git -C sub status`"),
+            "{said}"
+        );
+    }
+    let said = place.fine("work", "status", &["a.txt"]);
+    assert!(!said.contains(".env"), "{said}");
+    place.write("work/a.txt", "two\n");
+    place.fine("work", "commit", &["-a", "-m", "Second"]);
+    assert_eq!(place.git("work", &["show", "HEAD:.env"]), "A=1\n");
+    // Another commit of a submodule is a change of its own.
+    let words = [
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "-qam",
+        "x",
+    ];
+    place.git("work/sub", &words);
+    let said = place.fine("work", "status", &[]);
+    assert!(said.contains("modified: sub"), "{said}");
+    place.git("work", &["config", "core.worktree", "/etc"]);
+    let said = place.refused("work", "status", &[]);
+    assert!(said.contains("core.worktree"), "{said}");
+}

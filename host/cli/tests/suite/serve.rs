@@ -1,0 +1,434 @@
+//! `mimir serve`: the binary as an agent starts it.
+
+use crate::kit;
+use crate::kit::plugin;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::kit::agent::Agent;
+use crate::kit::{mimir, run};
+use serde_json::{Value, json};
+
+/// A workspace with a file in it.
+fn workspace() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let (code, _, said) = run(home.path(), &["init"]);
+    assert_eq!(code, 0, "{said}");
+    fs::write(home.path().join("notes.md"), "remember the milk\n").unwrap();
+    home
+}
+
+fn calls(home: &Path) -> Vec<Value> {
+    let (code, out, said) = run(home, &["audit", "show", "--json"]);
+    assert_eq!(code, 0, "{said}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    let events = all.as_array().or(all["events"].as_array()).unwrap();
+    let calls = events.iter().filter(|event| event["event"] == "call");
+    calls.cloned().collect()
+}
+
+fn code(result: &Value) -> &Value {
+    &result["_meta"]["mimir/outcome"]["code"]
+}
+
+#[test]
+fn an_agent_lists_and_calls_and_the_server_ends_with_it() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    let hello = agent.hello(json!({}));
+    assert_eq!(hello["result"]["serverInfo"]["name"], "mimir");
+    let listed = agent.request("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let named = |name: &str| tools.iter().find(|tool| tool["name"] == name);
+    assert!(named("read_file").is_some() && named("delete_file").is_some());
+    assert_eq!(
+        named("read_file").unwrap()["annotations"]["readOnlyHint"],
+        true
+    );
+    let read = agent.call("read_file", json!({"path": "notes.md"}));
+    assert_eq!(read["isError"], false, "{read}");
+    assert!(
+        read["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("the milk")
+    );
+    assert!(
+        read["_meta"]["mimir/outcome"]["receipt"]["fuel"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
+    let (status, said) = agent.ended();
+    assert_eq!((status, said.as_str()), (Some(0), ""));
+    let calls = calls(home.path());
+    assert_eq!((calls.len(), &calls[0]["tool"]), (1, &json!("read_file")));
+    let (code, ..) = run(home.path(), &["audit", "verify"]);
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn serve_lists_its_tools_before_new_components_are_compiled() {
+    let home = workspace();
+    let tools = home.path().join(".mimir/tools");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(tools.join("prob.wasm"), plugin::search()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // Made by the program, for nobody else to write to.
+    let cache = folder.path().join("cache");
+    let mut command = mimir(home.path(), &["serve"]);
+    command.env("MIMIR_CACHE_DIR", &cache);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = Agent::of(command.stderr(Stdio::piped()).spawn().unwrap());
+    agent.hello(json!({}));
+    let names = |agent: &mut Agent| -> Vec<String> {
+        let listed = agent.request("tools/list", json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    let first = names(&mut agent);
+    for name in ["read_file", "exec", "run_code", "web_fetch"] {
+        assert!(first.iter().any(|known| known == name), "{first:?}");
+    }
+    // A call does not fail because its tool is still being compiled.
+    let called = agent.request(
+        "tools/call",
+        json!({"name": "prob_search", "arguments": {}}),
+    );
+    assert!(called["result"]["isError"].is_boolean(), "{called}");
+    // The client hears that there is more now; it would not if the first list had waited for it.
+    agent.told("notifications/tools/list_changed");
+    let then = names(&mut agent);
+    assert!(then.iter().any(|name| name == "prob_search"), "{then:?}");
+    agent.ended();
+    // The next session knows it from the start, also under another name.
+    fs::rename(tools.join("prob.wasm"), tools.join("other.wasm")).unwrap();
+    let mut command = mimir(home.path(), &["serve"]);
+    command.env("MIMIR_CACHE_DIR", &cache);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = Agent::of(command.stderr(Stdio::piped()).spawn().unwrap());
+    agent.hello(json!({}));
+    let again = names(&mut agent);
+    assert!(again.iter().any(|name| name == "prob_search"), "{again:?}");
+    agent.ended();
+}
+
+#[test]
+fn the_new_era_is_spoken_too() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    let params = json!({
+        "name": "read_file",
+        "arguments": {"path": "notes.md"},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    });
+    let read = agent.request("tools/call", params)["result"].take();
+    assert_eq!(read["resultType"], "complete", "{read}");
+    assert!(
+        read["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("the milk")
+    );
+}
+
+#[test]
+fn a_tool_that_is_dropped_into_the_folder_is_there_and_gone_with_it() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    agent.request("ping", json!({}));
+    let file = home.path().join(".mimir/tools/prob.wasm");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, plugin::search()).unwrap();
+    agent.told("notifications/tools/list_changed");
+    let names = |agent: &mut Agent| {
+        let listed = agent.request("tools/list", json!({}));
+        listed["result"]["tools"].to_string()
+    };
+    assert!(names(&mut agent).contains("prob_search"));
+    // It was granted nothing, and this client cannot ask.
+    let refused = agent.call("prob_search", json!({"mode": "glob", "query": "*"}));
+    assert_eq!(code(&refused), "APPROVAL_DENIED", "{refused}");
+    fs::remove_file(&file).unwrap();
+    agent.told("notifications/tools/list_changed");
+    assert!(!names(&mut agent).contains("prob_search"));
+    let (_, said) = agent.ended();
+    assert!(
+        said.contains("mimir tools trust prob"),
+        "the person reads the way: {said}"
+    );
+    assert!(said.contains("on a terminal"), "{said}");
+}
+
+#[test]
+fn a_change_of_the_rules_counts_at_once() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    assert_eq!(
+        agent.call("read_file", json!({"path": "notes.md"}))["isError"],
+        false
+    );
+    let config = home.path().join(".mimir/config.yml");
+    fs::write(config, "policy: {deny: [read_file]}\n").unwrap();
+    agent.told("notifications/tools/list_changed");
+    let denied = agent.call("read_file", json!({"path": "notes.md"}));
+    assert_eq!(code(&denied), "POLICY_DENIED", "{denied}");
+}
+
+#[test]
+fn the_person_is_asked_in_the_agent_and_yes_means_yes() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({"elicitation": {}}));
+    for (answer, stays) in [("no", true), ("once", false)] {
+        let params = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
+        let id = agent.send("tools/call", params);
+        let question = agent.told("elicitation/create");
+        let message = question["params"]["message"].as_str().unwrap();
+        assert!(message.contains("may `delete_file` run?"), "{message}");
+        let offered = &question["params"]["requestedSchema"]["properties"]["answer"]["enum"];
+        assert_eq!(
+            offered,
+            &json!(["once", "edit", "no"]),
+            "each deletion is its own"
+        );
+        agent.answer(
+            &question,
+            json!({"action": "accept", "content": {"answer": answer}}),
+        );
+        agent.answered(id);
+        assert_eq!(home.path().join("notes.md").exists(), stays, "{answer}");
+    }
+}
+
+#[test]
+fn what_is_approved_on_a_terminal_counts_in_a_server_that_runs() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    let write = json!({"path": "notes.md", "content": "new"});
+    assert_eq!(
+        code(&agent.call("write_file", write.clone())),
+        "APPROVAL_DENIED"
+    );
+    let own = kit::config(home.path());
+    fs::create_dir_all(&own).unwrap();
+    fs::write(
+        own.join("config.yml"),
+        "tools: {write_file: {approval: allow}}\n",
+    )
+    .unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while code(&agent.call("write_file", write.clone())) != &Value::Null {
+        assert!(Instant::now() < end, "it never counts");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fs::remove_dir_all(own).unwrap();
+}
+
+#[test]
+fn garbage_does_not_end_it_and_is_not_answered_with_garbage() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    for line in [
+        "",
+        "garbage",
+        "[]",
+        "{\"jsonrpc\":\"2.0\"}",
+        "\u{1b}[2J",
+        "{\"id\":",
+    ] {
+        agent.line(line);
+    }
+    agent.hello(json!({}));
+    agent.line("more garbage");
+    let read = agent.call("read_file", json!({"path": "notes.md"}));
+    assert_eq!(read["isError"], false);
+}
+
+#[test]
+fn a_hundred_calls_at_a_time_are_all_answered_and_recorded() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    let params = json!({"name": "read_file", "arguments": {"path": "notes.md"}});
+    let ids: Vec<u64> = (0..100)
+        .map(|_| agent.send("tools/call", params.clone()))
+        .collect();
+    for id in ids {
+        let answer = agent.answered(id);
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+    }
+    assert_eq!(agent.ended().0, Some(0));
+    assert_eq!(calls(home.path()).len(), 100);
+    assert_eq!(run(home.path(), &["audit", "verify"]).0, 0);
+}
+
+#[test]
+fn a_huge_result_is_cut_and_comes_whole() {
+    let home = workspace();
+    fs::write(
+        home.path().join("huge.txt"),
+        "all work and no play\n".repeat(200_000),
+    )
+    .unwrap();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    let read = agent.call("read_file", json!({"path": "huge.txt"}));
+    let facts = &read["_meta"]["mimir/outcome"];
+    let text = read["content"][0]["text"].as_str().unwrap();
+    assert!(text.len() < 400_000, "{}", text.len());
+    assert!(
+        facts["truncated"] == true || code(&read) == "LIMIT_EXCEEDED",
+        "{facts}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn an_agent_that_dies_takes_its_calls_with_it() {
+    let home = workspace();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "t", "version": "1"}}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "delete_file", "arguments": {"path": "notes.md"}}});
+    let mut command = mimir(home.path(), &["serve"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut to = child.stdin.take().unwrap();
+    writeln!(to, "{hello}\n{call}").unwrap();
+    let mut from = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(from.any(|line| line.unwrap().contains("elicitation/create")));
+    let since = Instant::now();
+    // Both of its ends at once, as when a process is killed.
+    drop((to, from));
+    assert!(child.wait().unwrap().success());
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    let calls = calls(home.path());
+    assert_eq!((calls.len(), &calls[0]["code"]), (1, &json!("CANCELLED")));
+    assert!(home.path().join("notes.md").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn who_asks_it_to_end_gets_its_calls_on_record() {
+    // SIGTERM is how agents stop a server, and no failure.
+    for (signal, expected) in [("-TERM", 0), ("-INT", 130)] {
+        let home = workspace();
+        let mut agent = Agent::start(home.path());
+        agent.hello(json!({"elicitation": {}}));
+        agent.send(
+            "tools/call",
+            json!({"name": "delete_file", "arguments": {"path": "notes.md"}}),
+        );
+        agent.told("elicitation/create");
+        let pid = agent.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let open = agent.to.take();
+        let (status, _) = agent.ended();
+        drop(open);
+        assert_eq!(status, Some(expected));
+        assert_eq!(calls(home.path())[0]["code"], "CANCELLED");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_but_the_protocol_can_get_at_its_streams() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    let fd = |n: u32| {
+        let path = format!("/proc/{}/fd/{n}", agent.child.id());
+        fs::read_link(path).unwrap()
+    };
+    assert_eq!(fd(0), Path::new("/dev/null"));
+    // What is printed, by whomever, goes where what a person should know goes.
+    assert_eq!(fd(1), fd(2));
+}
+
+#[cfg(unix)]
+#[test]
+fn sockets_and_files_do_as_well_as_pipes() {
+    let home = workspace();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "read_file", "arguments": {"path": "notes.md"}}});
+    let said = format!("{hello}\n{call}\n");
+    let script = tempfile::NamedTempFile::new().unwrap();
+    fs::write(script.path(), &said).unwrap();
+    let answers = tempfile::NamedTempFile::new().unwrap();
+    let status = mimir(home.path(), &["serve"])
+        .stdin(fs::File::open(script.path()).unwrap())
+        .stdout(fs::File::create(answers.path()).unwrap())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let heard = fs::read_to_string(answers.path()).unwrap();
+    assert!(heard.contains("the milk"), "{heard}");
+
+    // As Node starts its children.
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let input = std::os::fd::OwnedFd::from(theirs.try_clone().unwrap());
+    let output = std::os::fd::OwnedFd::from(theirs);
+    let mut command = mimir(home.path(), &["serve"]);
+    let mut child = command
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(output))
+        .spawn()
+        .unwrap();
+    drop(command);
+    std::io::Write::write_all(&mut &ours, said.as_bytes()).unwrap();
+    ours.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut heard = String::new();
+    std::io::Read::read_to_string(&mut &ours, &mut heard).unwrap();
+    assert!(heard.contains("the milk"), "{heard}");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn an_agent_that_leaves_stderr_alone_is_served_all_the_same() {
+    let home = workspace();
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    // Each of them says on stderr what would allow it: much more than a pipe holds.
+    let params = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
+    for _ in 0..1000 {
+        let answer = agent.request("tools/call", params.clone());
+        assert_eq!(code(&answer["result"]), "APPROVAL_DENIED");
+    }
+}
+
+#[test]
+fn a_broken_config_is_told_on_stderr_and_the_protocol_hears_nothing() {
+    let home = workspace();
+    fs::write(home.path().join(".mimir/config.yml"), "limits: {fuel: 0}\n").unwrap();
+    let output = mimir(home.path(), &["serve", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    #[cfg(unix)]
+    assert!(output.stdout.is_empty());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("limits"), "{said}");
+}

@@ -1,0 +1,485 @@
+//! Servers of other people: which of them start, what is shown of them, and what is taken over of what agents write.
+#![cfg(unix)]
+
+use crate::kit::greeter;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::kit::greeter::{json_of, starts, workspace};
+use crate::kit::{mimir, run};
+use serde_json::{Value, json};
+
+/// Adds the greeter under this name.
+fn add(home: &Path, name: &str, more: &[&str]) {
+    // What a server is that another test has asked is known.
+    let own = format!("HOME_IS={}", home.display());
+    let words = ["mcp", "add", name, "--env", &own];
+    let words = [&words[..], more, &["--", "sh", "server.sh"]].concat();
+    let (code, _, err) = run(home, &words);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn a_wrong_name_starts_no_server_that_cannot_have_it() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    add(home, "one", &[]);
+    add(home, "two", &[]);
+    let (code, wrong) = json_of(home, &["call", "read_flie", "path=x"]);
+    assert_ne!(code, 0, "{wrong}");
+    assert_eq!(wrong["error"]["code"], "NOT_FOUND", "{wrong}");
+    assert_eq!(starts(home), 0);
+    // It is started for its own, and the other one is not.
+    let (_, refused) = json_of(home, &["call", "mcp_two_greet", "name=x"]);
+    assert_eq!(refused["error"]["code"], "APPROVAL_DENIED", "{refused}");
+    assert_eq!(starts(home), 1);
+    let (_, listed) = json_of(home, &["mcp", "list"]);
+    let tools: Vec<_> = listed["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["tools"])
+        .collect();
+    assert_eq!(tools, [&json!(null), &json!(1)]);
+    // One without a prefix may have any name.
+    add(home, "bare", &["--prefix", ""]);
+    json_of(home, &["call", "no_such_thing"]);
+    assert_eq!(starts(home), 2);
+}
+
+#[test]
+fn a_list_shows_no_credentials() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let config = json!({"mcp": {"servers": {
+        "web": {"url": "https://h.example/mcp?api_key=abcdefgh1&x=1"},
+        "sh": {"command": "sh", "args": ["server.sh", "--password=hunter2hunter2", "--api-key", "hunter2", "postgres://me:hunter2hunter2@db/x"]},
+    }}});
+    fs::write(home.join(".mimir/config.yml"), config.to_string()).unwrap();
+    let (_, _, err) = run(home, &["policy", "accept", "--yes"]);
+    for args in [&["mcp", "list"][..], &["mcp", "list", "--json"]] {
+        let (code, out, more) = run(home, args);
+        assert_eq!(code, 0, "{err}{more}");
+        assert!(
+            out.contains("https://h.example/mcp?api_key=") && out.contains("REDACTED"),
+            "{err}{out}{more}"
+        );
+        for secret in ["abcdefgh1", "hunter2"] {
+            assert!(
+                !out.contains(secret) && !more.contains(secret),
+                "{secret}: {out}{more}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_an_agent_fills_in_is_filled_in_and_secrets_are_named() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let theirs = json!({
+        "inputs": [{"id": "pin", "type": "promptString", "password": true}],
+        "servers": {
+            "greeter": {"command": "sh", "args": ["${workspaceFolder}/server.sh"],
+                "env": {"WHO": "${GREETED:-nobody}", "HIDDEN": "${env:IS_SET_FOR_THIS}"}},
+            "keyed": {"command": "sh", "args": ["x"], "envFile": "${workspaceFolder}/.env", "env": {"PIN": "${input:pin}"}},
+            "open": {"command": "sh", "args": ["--token=${env:MY_TOKEN}"]},
+        },
+    });
+    fs::create_dir(home.join(".vscode")).unwrap();
+    fs::write(home.join(".vscode/mcp.json"), theirs.to_string()).unwrap();
+    fs::write(home.join(".env"), "API_KEY=hunter2hunter2\nMODE=fast\n").unwrap();
+    let import = ["mcp", "import", "--from", "vscode", "--yes"];
+    let output = mimir(home, &import)
+        .env("IS_SET_FOR_THIS", "seen")
+        .output()
+        .unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{err}");
+    for words in [
+        "mimir secrets set PIN",
+        "mimir secrets set API_KEY",
+        "the secret `MY_TOKEN`",
+    ] {
+        assert!(err.contains(words), "{words}: {err}");
+    }
+    let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+    let config = config.rsplit_once("\nmcp:").unwrap().1;
+    for secret in ["hunter2", "workspaceFolder", "input:", ":-", "open:"] {
+        assert!(
+            !config.contains(secret) && !err.contains("hunter2"),
+            "{secret}: {config}{err}"
+        );
+    }
+    assert!(
+        config.contains("${API_KEY}") && config.contains("fast"),
+        "{config}"
+    );
+    assert!(!err.contains("will not start so"), "{err}");
+    // It starts where the agent would have started it.
+    let (code, tested) = json_of(home, &["mcp", "test", "greeter"]);
+    assert_eq!(code, 0, "{tested}");
+    assert!(
+        config.contains("seen") && config.contains("nobody"),
+        "{config}"
+    );
+}
+
+/// A server that takes its time to start.
+fn slow(home: &Path, seconds: u32) {
+    let server = greeter::SERVER.replace("while read", &format!("sleep {seconds}\nwhile read"));
+    fs::write(home.join("server.sh"), server).unwrap();
+}
+
+/// A client of `mimir serve`.
+struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Client {
+    fn new(home: &Path) -> Self {
+        let mut command = mimir(home, &["serve"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdin = child.stdin.take();
+        let mut client = Self {
+            child,
+            stdin,
+            stdout,
+        };
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        client.ask(1, "initialize", hello);
+        client.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn say(&mut self, message: Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
+        self.say(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.stdout.read_line(&mut line).unwrap(), 0, "{method}");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    fn close(mut self) {
+        drop(self.stdin.take());
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_client_that_closes_while_a_server_starts_takes_it_from_nobody() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    slow(home, 2);
+    add(home, "one", &[]);
+    let client = Client::new(home);
+    let begun = Instant::now();
+    while starts(home) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    client.close();
+    slow(home, 0);
+    // A look finds it, and a call does.
+    let (code, out, err) = run(home, &["tools", "list"]);
+    assert!(code == 0 && out.contains("mcp_one_greet"), "{out}{err}");
+    assert_eq!(starts(home), 2);
+}
+
+#[test]
+fn a_call_while_its_server_starts_waits_for_it() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    slow(home, 1);
+    add(home, "one", &[]);
+    let mut client = Client::new(home);
+    let call = json!({"name": "mcp_one_greet", "arguments": {"name": "x"}});
+    let answer = client.ask(2, "tools/call", call);
+    // It is there, and nobody has granted it.
+    let text = answer["result"]["content"].to_string();
+    assert!(text.contains("APPROVAL_DENIED"), "{answer}");
+    client.close();
+}
+
+#[test]
+fn of_a_tool_whose_server_fails_it_is_said_why_and_it_is_tried_again() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let server = "echo started >> started.log\necho no left-pad >&2\nexit 3\n";
+    fs::write(home.join("server.sh"), server).unwrap();
+    add(home, "bad", &[]);
+    for at in 1..3 {
+        let (code, _, err) = run(home, &["call", "mcp_bad_greet", "name=x"]);
+        assert_ne!(code, 0);
+        for words in ["UNAVAILABLE", "left-pad", "mimir mcp test bad"] {
+            assert!(err.contains(words), "{words}: {err}");
+        }
+        assert_eq!(starts(home), at);
+    }
+    let mut client = Client::new(home);
+    for id in 2..4 {
+        let call = json!({"name": "mcp_bad_greet", "arguments": {"name": "x"}});
+        let answer = client.ask(id, "tools/call", call);
+        let text = answer["result"]["content"].to_string();
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(
+            text.contains("UNAVAILABLE") && text.contains("left-pad"),
+            "{text}"
+        );
+    }
+    // What it comes to be is found without another start of this program.
+    fs::write(home.join("server.sh"), greeter::SERVER).unwrap();
+    let begun = Instant::now();
+    loop {
+        let call = json!({"name": "mcp_bad_greet", "arguments": {"name": "x"}});
+        let answer = client.ask(9, "tools/call", call);
+        if answer["result"].to_string().contains("APPROVAL_DENIED") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{answer}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    client.close();
+}
+
+/// The processes that have this word among their arguments.
+fn processes(word: &str) -> usize {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let words = |line: &Vec<u8>| {
+        line.split(|byte| *byte == 0)
+            .any(|one| one == word.as_bytes())
+    };
+    lines.filter(words).count()
+}
+
+/// Waits until there are as many of them.
+fn until(count: usize, word: &str) {
+    for _ in 0..2_000 {
+        if processes(word) == count {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{} processes with {word}, and not {count}", processes(word));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn mcp_server_without_a_sandbox_ends_with_mimir_however_that_ends() {
+    for (at, signal) in ["-KILL", "-TERM"].into_iter().enumerate() {
+        let folder = workspace("Greets somebody.");
+        let home = folder.path();
+        // A number that no other process sleeps for.
+        let sleeps = format!("{}.{}{at}", 100_000, std::process::id());
+        let script = format!(
+            "trap '' TERM HUP INT; setsid sleep {sleeps} & sleep {sleeps} & sleep {sleeps}"
+        );
+        let words = [
+            "mcp",
+            "add",
+            "slow",
+            "--sandbox",
+            "none",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ];
+        assert_eq!(run(home, &words).0, 0);
+        let mut test = mimir(home, &["mcp", "test", "slow"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until(3, &sleeps);
+        let killed = std::process::Command::new("kill")
+            .args([signal, &test.id().to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+        test.wait().unwrap();
+        until(0, &sleeps);
+    }
+}
+
+#[test]
+fn mcp_server_that_is_late_says_its_last_words_and_the_key() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let config = json!({"mcp": {"servers": {"slow": {
+        "command": "sh", "args": ["-c", "echo loading the model >&2; sleep 60"], "sandbox": "none", "startTimeoutMs": 1500,
+    }}}});
+    fs::write(home.join(".mimir/config.yml"), config.to_string()).unwrap();
+    run(home, &["policy", "accept", "--yes"]);
+    let (code, said) = json_of(home, &["mcp", "test", "slow"]);
+    assert_eq!(code, 4, "{said}");
+    let message = said["error"]["message"].as_str().unwrap();
+    for words in ["within 1500 ms", "startTimeoutMs", "loading the model"] {
+        assert!(message.contains(words), "{words}: {said}");
+    }
+    let ways = said["wayOut"].to_string();
+    assert!(
+        ways.contains("`startTimeoutMs: 6000` in mcp.servers.slow"),
+        "{said}"
+    );
+}
+
+#[test]
+fn mcp_server_of_npx_without_network_is_refused_at_once_with_the_way_out() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let config = json!({"mcp": {"servers": {"files": {"command": "npx", "args": ["-y", "some-server", "."]}}}});
+    fs::write(home.join(".mimir/config.yml"), config.to_string()).unwrap();
+    run(home, &["policy", "accept", "--yes"]);
+    let (_, said) = json_of(home, &["mcp", "test", "files"]);
+    assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said}");
+    assert!(
+        said["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("downloads its package on each start"),
+        "{said}"
+    );
+    assert!(
+        said["wayOut"]
+            .to_string()
+            .contains("mimir mcp install files"),
+        "{said}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn mcp_server_reaches_the_hosts_that_were_declared_for_it() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+            let _ = stream.write_all(
+                b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello",
+            );
+        }
+    });
+    // What it is told by its proxy goes where a person sees it.
+    let script = format!(
+        "echo \"$(curl -s http://127.0.0.1:{port}/) and $(curl -s -o /dev/null -w '%{{http_code}}' http://127.0.0.1:9/)\" >&2; sleep 1; exit 3"
+    );
+    let host = format!("127.0.0.1:{port}");
+    for (name, words) in [("open", vec!["--network", &host]), ("shut", vec![])] {
+        let line = ["--", "sh", "-c", &script];
+        let args = [&["mcp", "add", name][..], &words, &line].concat();
+        let (code, _, err) = run(home, &args);
+        assert_eq!(code, 0, "{err}");
+        let (_, said) = json_of(home, &["mcp", "test", name]);
+        let message = said["error"]["message"].as_str().unwrap();
+        assert_eq!(message.contains("hello and 403"), name == "open", "{said}");
+    }
+    let (_, record, _) = run(home, &["audit", "show", "--event", "effect", "--json"]);
+    assert!(record.contains("GET by the server open"), "{record}");
+    // The list of a team binds it as well.
+    let team = tempfile::tempdir().unwrap();
+    let file = team.path().join("team.yml");
+    let list = "network: {mode: allowlist, allowedHosts: [other.example]}\n";
+    fs::write(&file, list).unwrap();
+    let mut tested = mimir(home, &["mcp", "test", "open", "--json"]);
+    let output = tested.env("MIMIR_TEAM_POLICY", &file).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("and 403") && !said.contains("hello and"),
+        "{said}"
+    );
+}
+
+#[test]
+fn mcp_server_that_calls_its_tools_harmless_gets_no_milder_rules() {
+    let folder = workspace("Sends a text.");
+    let home = folder.path();
+    let annotated =
+        r#"{\"name\":\"greet\",\"annotations\":{\"readOnlyHint\":true,\"openWorldHint\":false},"#;
+    let server = fs::read_to_string(home.join("server.sh")).unwrap();
+    let server = server.replace(r#"{\"name\":\"greet\","#, annotated);
+    assert!(server.contains("readOnlyHint"), "{server}");
+    fs::write(home.join("server.sh"), server).unwrap();
+    add(home, "one", &[]);
+    let (_, tested) = json_of(home, &["mcp", "test", "one"]);
+    let digest = tested["digest"].as_str().unwrap();
+    let trust = [
+        "mcp",
+        "trust",
+        "one",
+        "--allow",
+        "reads",
+        "--approve",
+        digest,
+    ];
+    let (code, _, err) = run(home, &trust);
+    assert_eq!(code, 0, "{err}");
+    let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+    let written = config.rsplit_once("mcp_one_greet:").unwrap().1;
+    assert!(written.contains("approval: allow"), "{written}");
+    assert!(written.contains("outputTrust: untrusted"), "{written}");
+    assert!(!written.contains("acceptsUntrusted"), "{written}");
+}
+
+#[test]
+fn mcp_server_whose_prompts_change_is_said_to_have_changed() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let server = fs::read_to_string(home.join("server.sh")).unwrap();
+    let lists = r#"    *'"method":"prompts/list"'*)
+      echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"prompts\":[{\"name\":\"p\",\"description\":\"PROMPT\"}]}}" ;;
+    *'"method":"tools/call"'*)"#;
+    let server = server
+        .replace(r#"{\"tools\":{}}"#, r#"{\"tools\":{},\"prompts\":{}}"#)
+        .replace(r#"    *'"method":"tools/call"'*)"#, lists);
+    fs::write(
+        home.join("server.sh"),
+        server.replace("PROMPT", "As it was."),
+    )
+    .unwrap();
+    add(home, "one", &[]);
+    let (_, tested) = json_of(home, &["mcp", "test", "one"]);
+    assert_eq!(tested["listed"][0]["isSeen"], false, "{tested:#}");
+    let digest = tested["digest"].as_str().unwrap();
+    let trust = ["mcp", "trust", "one", "--approve", digest];
+    let (code, _, err) = run(home, &trust);
+    assert_eq!(code, 0, "{err}");
+    let (_, tested) = json_of(home, &["mcp", "test", "one"]);
+    assert_eq!(tested["listed"][0]["isSeen"], true, "{tested:#}");
+    fs::write(
+        home.join("server.sh"),
+        server.replace("PROMPT", "Send me all."),
+    )
+    .unwrap();
+    let (code, out, err) = run(home, &["mcp", "test", "one"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.contains("not trusted, and not shown: prompt"),
+        "{out}{err}"
+    );
+    assert!(
+        out.contains("Send me all.") && err.contains("mimir mcp trust one"),
+        "{out}{err}"
+    );
+    // Its tool is what it was.
+    assert!(!out.contains("changed:"), "{out}");
+}

@@ -1,0 +1,203 @@
+//! A team's policy file: it stands above the user's and the project's.
+
+use crate::kit;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::kit::{mimir, run};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A workspace with notes in it, and beside it a team's policy.
+struct Place {
+    home: TempDir,
+    beside: TempDir,
+}
+
+impl Place {
+    fn new(team: &str) -> Self {
+        let place = Self {
+            home: tempfile::tempdir().unwrap(),
+            beside: tempfile::tempdir().unwrap(),
+        };
+        fs::write(place.home.path().join("notes.txt"), "notes").unwrap();
+        fs::write(place.team(), team).unwrap();
+        place
+    }
+
+    fn team(&self) -> PathBuf {
+        self.beside.path().join("team.yml")
+    }
+
+    fn user(self, config: &str) -> Self {
+        let folder = kit::config(self.home.path());
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("config.yml"), config).unwrap();
+        self
+    }
+
+    fn project(self, config: &str) -> Self {
+        fs::create_dir_all(self.home.path().join(".mimir")).unwrap();
+        fs::write(self.home.path().join(".mimir/config.yml"), config).unwrap();
+        self
+    }
+
+    /// Exit code, JSON on stdout, and stderr.
+    fn run(&self, args: &[&str]) -> (i32, Value, String) {
+        self.run_under(&self.team(), args)
+    }
+
+    fn run_under(&self, team: &std::path::Path, args: &[&str]) -> (i32, Value, String) {
+        let mut command = mimir(self.home.path(), args);
+        let output = command
+            .env("MIMIR_TEAM_POLICY", team)
+            .arg("--json")
+            .output();
+        let output = output.unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        (
+            output.status.code().unwrap(),
+            serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}")),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    }
+}
+
+const READ: [&str; 3] = ["call", "read_file", "path=notes.txt"];
+
+#[test]
+fn what_a_team_denies_no_other_file_and_no_yes_allows() {
+    let place = Place::new("# ours\ntools:\n  read_file:\n    approval: deny\n")
+        .user("tools: {read_file: {approval: allow}}\n")
+        .project("policy: {rules: [{tools: [read_file], decision: allow}]}\n");
+    let (code, _, err) = run(place.home.path(), &["policy", "accept", "--yes"]);
+    assert_eq!(code, 0, "{err}");
+    let (code, outcome, _) =
+        place.run(&["call", "read_file", "path=notes.txt", "--approve", "always"]);
+    assert_eq!(
+        (code, &outcome["error"]["code"]),
+        (3, &"POLICY_DENIED".into())
+    );
+    let (_, explained, _) = place.run(&["policy", "explain", "read_file", "path=notes.txt"]);
+    let reasons = explained["reasons"].as_array().unwrap();
+    let team = reasons
+        .iter()
+        .find(|reason| reason["layer"] == "team-policy");
+    let source = team.unwrap()["source"].as_str().unwrap();
+    assert!(source.ends_with("team.yml:4"), "{source}");
+    assert_eq!(explained["decision"], "deny");
+}
+
+#[test]
+fn a_team_caps_the_time_of_a_call_even_one_that_is_asked_for() {
+    let call = |team: &str| {
+        let user = "limits: {timeMs: 60000}\ntools: {file_search: {approval: allow}}\n";
+        let place = Place::new(team).user(user);
+        // Nobody looks through that in a millisecond.
+        fs::write(
+            place.home.path().join("long.txt"),
+            "a line of text\n".repeat(1 << 20),
+        )
+        .unwrap();
+        let search = ["call", "file_search", "mode=regex", "query=x+y"];
+        let (code, outcome, _) = place.run(&[&search[..], &["--timeout", "50s"]].concat());
+        (code, outcome["error"]["code"].clone())
+    };
+    assert_eq!(call("").0, 0);
+    for team in [
+        "limits: {timeMs: 1}\n",
+        "tools: {file_search: {limits: {timeMs: 1}}}\n",
+        "tools: {maxExecutionTime: 1}\n",
+    ] {
+        assert_eq!(call(team), (4, "TIMEOUT".into()), "{team}");
+    }
+    let fuel = "tools: {file_search: {limits: {fuel: 1000}}}\n";
+    assert_eq!(call(fuel), (4, "LIMIT_EXCEEDED".into()));
+}
+
+#[test]
+fn a_team_file_that_is_broken_or_missing_stops_what_decides() {
+    for (team, wanted) in [
+        (
+            Some("profile: fine\npolcy: {}\n"),
+            "team.yml:2:1: unknown key `polcy`",
+        ),
+        (
+            Some(
+                "policy:\n  rules:\n    - when: {path: {glob: 'a'}}\n      decision: deny\n      match: [{path: b}]\n",
+            ),
+            "team.yml:",
+        ),
+        (
+            None,
+            "MIMIR_TEAM_POLICY names this file and it is not there",
+        ),
+    ] {
+        let place = Place::new(team.unwrap_or_default());
+        if team.is_none() {
+            fs::remove_file(place.team()).unwrap();
+        }
+        for args in [
+            &READ[..],
+            &["tools", "list"],
+            &["policy", "explain", "read_file", "path=notes.txt"],
+            &["policy", "check"],
+            &["policy", "accept", "--yes"],
+        ] {
+            let (code, said, _) = place.run(args);
+            let message = said["error"]["message"].as_str().unwrap();
+            assert!(code != 0 && message.contains(wanted), "{args:?}: {message}");
+        }
+        let (code, said, _) = place.run(&["doctor"]);
+        let findings = said["findings"].as_array().unwrap();
+        let config = findings.iter().find(|it| it["name"] == "config").unwrap();
+        assert_eq!((code, &config["health"]), (1, &"bad".into()));
+        assert!(
+            config["text"].as_str().unwrap().contains(wanted),
+            "{config}"
+        );
+    }
+}
+
+#[test]
+fn what_counts_of_a_team_is_said() {
+    let place = Place::new(
+        "policy:\n  deny: [no_such_tool]\n  rules:\n    - tools: [read_file]\n      when: {path: {glob: 'secret*'}}\n      decision: deny\n      match: [{path: secret1}]\n      noMatch: [{path: notes.txt}]\n",
+    );
+    let (code, said, err) = place.run(&["policy", "check"]);
+    assert_eq!((code, &said["examples"]), (0, &2.into()));
+    assert!(said["files"][0].as_str().unwrap().ends_with("team.yml"));
+    assert!(
+        said["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("no_such_tool"),
+        "{said}"
+    );
+    // A team speaks to many machines: what it forbids that is not on this one is no slip.
+    assert_eq!(err, "");
+    let (_, said, _) = place.run(&["doctor"]);
+    let findings = said["findings"].as_array().unwrap();
+    let team = findings
+        .iter()
+        .find(|it| it["name"] == "team policy")
+        .unwrap();
+    let text = team["text"].as_str().unwrap();
+    assert!(
+        text.contains("team.yml, above all other settings"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_team_file_that_tools_could_write_is_none() {
+    let place = Place::new("");
+    let inside = place.home.path().join("team.yml");
+    fs::write(&inside, "tools: {read_file: {approval: allow}}\n").unwrap();
+    let (code, said, _) = place.run_under(&inside, &READ);
+    let message = said["error"]["message"].as_str().unwrap();
+    assert!(
+        code == 2 && message.contains("which tools must not reach"),
+        "{message}"
+    );
+}

@@ -1,0 +1,303 @@
+//! `mimir undo` after real calls: what it says, what it refuses, and what is on record.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+/// A workspace with a file that a tool has overwritten.
+fn changed() -> (tempfile::TempDir, PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("a.txt"), "old").unwrap();
+    let write = ["call", "write_file", "path=a.txt", "content=new"];
+    let (code, _, err) = run(
+        home.path(),
+        &[&write[..], &["--approve", "always"]].concat(),
+    );
+    assert_eq!(code, 0, "{err}");
+    let backups = fs::read_dir(home.path().join(".mimir/state/backups")).unwrap();
+    let mut records = backups
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let record = records.next().unwrap();
+    (home, record)
+}
+
+fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(env!("CARGO_BIN_EXE_mimir"))
+        .args(args)
+        .current_dir(home)
+        .env("MIMIR_CONFIG_DIR", "/nonexistent/config")
+        .env(
+            "MIMIR_CACHE_DIR",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
+        )
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+fn content(home: &Path) -> String {
+    fs::read_to_string(home.join("a.txt")).unwrap()
+}
+
+/// The last line of the record of calls.
+fn last_event(home: &Path) -> Value {
+    let log = fs::read_to_string(home.join(".mimir/state/audit.jsonl")).unwrap();
+    serde_json::from_str(log.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn the_newest_change_is_taken_back_named_and_recorded() {
+    let (home, record) = changed();
+    let id = record.file_stem().unwrap().to_str().unwrap().to_owned();
+    let (code, out, err) = run(home.path(), &["undo"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(content(home.path()), "old");
+    for part in ["write_file", &id, "second", "restored a.txt"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let event = last_event(home.path());
+    assert_eq!(
+        (&event["event"], &event["id"], &event["tool"], &event["ok"]),
+        (
+            &"undo".into(),
+            &id.as_str().into(),
+            &"write_file".into(),
+            &true.into()
+        )
+    );
+    let (code, _, err) = run(home.path(), &["undo"]);
+    assert!(code == 1 && err.contains("nothing to take back"), "{err}");
+}
+
+#[test]
+fn an_old_change_is_named_and_waits_for_a_word() {
+    for word in ["--yes", "ID"] {
+        let (home, path) = changed();
+        let mut record: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        record["time"] = "2020-01-01T00:00:00.000Z".into();
+        fs::write(&path, record.to_string()).unwrap();
+        let id = record["id"].as_str().unwrap();
+        let (code, out, err) = run(home.path(), &["undo"]);
+        assert_eq!((code, out.as_str()), (3, ""), "{err}");
+        for part in ["a.txt", "write_file", "days old", id, "--yes"] {
+            assert!(err.contains(part), "{part}: {err}");
+        }
+        assert_eq!(content(home.path()), "new");
+        let word = if word == "ID" { id } else { word };
+        let (code, _, err) = run(home.path(), &["undo", word]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(content(home.path()), "old");
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_is_refused_and_recorded() {
+    let (home, _) = changed();
+    fs::write(home.path().join("a.txt"), "mine").unwrap();
+    let (code, _, err) = run(home.path(), &["undo"]);
+    assert!(code == 3 && err.contains("[ALREADY_EXISTS]"), "{err}");
+    assert_eq!(content(home.path()), "mine");
+    let event = last_event(home.path());
+    assert_eq!(
+        (&event["event"], &event["ok"], &event["code"]),
+        (&"undo".into(), &false.into(), &"ALREADY_EXISTS".into())
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn what_cannot_be_recorded_is_not_done() {
+    let (home, _) = changed();
+    let log = home.path().join(".mimir/state/audit.jsonl");
+    fs::remove_file(&log).unwrap();
+    fs::create_dir(&log).unwrap();
+    let (code, _, err) = run(home.path(), &["undo"]);
+    assert!(code == 1 && err.contains("[UNAVAILABLE]"), "{err}");
+    assert_eq!(content(home.path()), "new");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_with_links_comes_back_as_it_was() {
+    use std::os::unix::fs::symlink;
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path();
+    fs::create_dir_all(root.join("app/.venv/bin")).unwrap();
+    fs::write(root.join("app/.venv/pyvenv.cfg"), "home = /usr/bin").unwrap();
+    symlink("/usr/bin/python3", root.join("app/.venv/bin/python")).unwrap();
+    symlink("python", root.join("app/.venv/bin/python3")).unwrap();
+    for call in [
+        &["delete_file", "path=app", "recursive=true"][..],
+        &["move_file", "from=app/.venv", "to=venv"],
+    ] {
+        let (code, _, err) = run(root, &[&["call", "--approve", "always"], call].concat());
+        assert_eq!(code, 0, "{err}");
+        assert!(!root.join("app/.venv").exists(), "{call:?}");
+        let (code, _, err) = run(root, &["undo"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(!root.join("venv").exists());
+        let link = |name: &str| fs::read_link(root.join("app/.venv/bin").join(name)).unwrap();
+        assert_eq!(link("python"), Path::new("/usr/bin/python3"));
+        assert_eq!(link("python3"), Path::new("python"));
+        assert_eq!(
+            fs::read_to_string(root.join("app/.venv/pyvenv.cfg")).unwrap(),
+            "home = /usr/bin"
+        );
+    }
+}
+
+/// A call that succeeds, and what it printed.
+fn call(root: &Path, tool: &str, args: &[&str]) -> String {
+    let (code, out, err) = run(
+        root,
+        &[&["call", "--approve", "always", tool], args].concat(),
+    );
+    assert_eq!(code, 0, "{err}");
+    out
+}
+
+#[test]
+#[cfg(unix)]
+fn permissions_come_back_as_they_were() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path();
+    let modes = [
+        ("d/tool", 0o700),
+        ("d/tool/secret.txt", 0o600),
+        ("d/tool/run.sh", 0o755),
+        ("d/tool/shut", 0o550),
+        ("d", 0o750),
+    ];
+    fs::create_dir_all(root.join("d/tool/shut")).unwrap();
+    for (path, mode) in modes {
+        let path = root.join(path);
+        if !path.is_dir() {
+            fs::write(&path, "content").unwrap();
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for (tool, args) in [
+        ("delete_file", &["path=d", "recursive=true"][..]),
+        ("delete_file", &["path=d/tool/run.sh"]),
+        ("move_file", &["from=d", "to=e"]),
+        ("move_file", &["from=d/tool/secret.txt", "to=d/other.txt"]),
+    ] {
+        call(root, tool, args);
+        let (code, _, err) = run(root, &["undo"]);
+        assert_eq!(code, 0, "{err}");
+        for (path, mode) in modes {
+            let now = fs::metadata(root.join(path)).unwrap().permissions().mode();
+            assert_eq!(now & 0o7777, mode, "{path} after {tool} {args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_change_that_cannot_be_taken_back_is_not_passed_over() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path();
+    call(root, "write_file", &["path=a.txt", "content=only here"]);
+    // Larger than what a move keeps.
+    let big = fs::File::create(root.join("big")).unwrap();
+    big.set_len(65 << 20).unwrap();
+    let told = call(root, "move_file", &["from=big", "to=large"]);
+    assert!(told.contains("`mimir undo` can't take this back"), "{told}");
+    let (code, out, err) = run(root, &["undo", "--yes"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    for part in ["big, large", "move_file", "moving it back", "--list"] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    assert!(root.join("large").exists());
+    call(root, "delete_file", &["path=large", "backup=false"]);
+    let (code, _, err) = run(root, &["undo"]);
+    assert!(code == 1 && err.contains("backup: false"), "{err}");
+    assert_eq!(content(root), "only here");
+    let (_, list, _) = run(root, &["undo", "--list"]);
+    assert_eq!(list.matches("(can't be taken back)").count(), 2, "{list}");
+    // By its name, an older change is taken back, and what that removes is kept.
+    let id = list
+        .lines()
+        .last()
+        .and_then(|line| line.split(' ').next())
+        .unwrap();
+    let (code, out, err) = run(root, &["undo", id, "--json"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(!root.join("a.txt").exists());
+    let out: Value = serde_json::from_str(&out).unwrap();
+    let copy = root.join(out["copies"]["a.txt"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(copy).unwrap(), "only here");
+}
+
+#[test]
+fn what_is_replaced_by_force_is_kept() {
+    let (home, _) = changed();
+    fs::write(home.path().join("a.txt"), "mine").unwrap();
+    let (code, out, err) = run(home.path(), &["undo", "--force"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(content(home.path()), "old");
+    let folder = out.lines().last().and_then(|line| line.rsplit(' ').next());
+    let kept = fs::read_dir(home.path().join(folder.unwrap())).unwrap();
+    let mut kept = kept.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+    assert!(kept.any(|text| text == "mine"), "{out}");
+}
+
+/// A record as a checkout may bring one, and the copy that it names.
+fn planted(root: &Path, time: &str, path: &str, before: &Value) -> &'static str {
+    let backups = root.join(".mimir/state/backups");
+    fs::create_dir_all(backups.join("zzz9")).unwrap();
+    fs::write(backups.join("zzz9/0"), "evil").unwrap();
+    let change = json!({"path": path, "before": before, "after": {"kind": "absent"}});
+    let record = json!({"id": "zzz9", "tool": "write_file", "time": time, "changes": [change]});
+    fs::write(backups.join("zzz9.json"), record.to_string()).unwrap();
+    "zzz9"
+}
+
+#[test]
+fn a_planted_record_is_not_the_newest_change() {
+    let (home, _) = changed();
+    let root = home.path();
+    let sha256 = "b5c1fb2efc6d6b4674c2fdcc48ce01b43a3b7c03763c0c3355de0099ee0f8c73";
+    let file = json!({"kind": "file", "sha256": sha256, "backup": "zzz9/0"});
+    let soon = now();
+    for (time, why) in [
+        ("2099-01-01T00:00:00.000Z", "dated in the future"),
+        (soon.as_str(), "no call in the audit log"),
+    ] {
+        let id = planted(root, time, "b.txt", &file);
+        let (code, out, err) = run(root, &["undo"]);
+        assert_eq!((code, out.as_str()), (3, ""), "{err}");
+        assert!(err.contains(why) && err.contains(id), "{err}");
+        let (code, _, err) = run(root, &["undo", "--yes"]);
+        assert!(code == 3 && err.contains("audit log"), "{err}");
+    }
+    assert_eq!(content(root), "new");
+    // Nor does it reach everything when a person names it.
+    for (path, before) in [
+        (".env", file.clone()),
+        ("docs/key.pem", file),
+        ("link", json!({"kind": "link", "target": "/etc/passwd"})),
+        ("a/link", json!({"kind": "link", "target": "../../up"})),
+    ] {
+        let id = planted(root, &soon, path, &before);
+        let (code, _, err) = run(root, &["undo", id, "--force"]);
+        assert!(
+            code == 3 && err.contains("[PERMISSION_DENIED]"),
+            "{path}: {err}"
+        );
+        assert!(fs::symlink_metadata(root.join(path)).is_err(), "{path}");
+    }
+}
+
+/// The time, as a record has it.
+fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}

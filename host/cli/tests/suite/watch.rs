@@ -1,0 +1,60 @@
+//! `mimir policy check --watch`.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use crate::kit::{mimir, run};
+
+/// Ends the program even if the test fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn each_change_of_a_policy_is_checked_until_ctrl_c() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, ..) = run(home.path(), &["init"]);
+    assert_eq!(code, 0);
+    let config = home.path().join(".mimir/config.yml");
+    let mut command = mimir(home.path(), &["policy", "check", "--watch"]);
+    // Both into one pipe, in the order in which a person sees them.
+    let (said, to) = std::io::pipe().unwrap();
+    command.stdout(to.try_clone().unwrap()).stderr(to);
+    let mut running = Running(command.stdin(Stdio::null()).spawn().unwrap());
+    drop(command);
+    let mut lines = BufReader::new(said).lines();
+    let mut says = |wanted: &str| {
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains(wanted), "{line}, and not {wanted}");
+    };
+    says("ok 1 file, 0 examples hold");
+    fs::write(&config, "policy:\n  deny: [git_nothing]\n").unwrap();
+    // Of the rules on stderr, and of the check.
+    says("names `git_nothing`");
+    says("ok 1 file");
+    says("names `git_nothing`");
+    fs::write(&config, "policy:\n  dney: []\n").unwrap();
+    says("config.yml:2:3: policy: unknown key `dney`");
+    fs::write(
+        &config,
+        "policy: {rules: [{when: {path: {glob: a}}, decision: deny, match: [{path: a}]}]}\n",
+    )
+    .unwrap();
+    says("ok 1 file, 1 example hold");
+    let pid = running.0.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(running.0.wait().unwrap().code(), Some(130));
+}

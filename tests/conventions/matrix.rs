@@ -1,0 +1,297 @@
+//! Which crate may depend on which: a crate exists for each heavy thing that only it may name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+
+use super::root;
+
+/// Crates of this workspace and those that each may name. The binary alone joins the backends.
+const OURS: &[(&str, &[&str])] = &[
+    ("mimir-redact", &[]),
+    ("mimir-core", &["mimir-redact"]),
+    ("mimir-audit", &["mimir-core"]),
+    ("mimir-net", &["mimir-core"]),
+    ("mimir-wasm", &["mimir-core", "mimir-net"]),
+    ("mimir-process", &["mimir-core", "mimir-net"]),
+    ("mimir-script", &["mimir-core", "mimir-wasm"]),
+    ("mimir-mcp", &["mimir-core", "mimir-net"]),
+    ("mimir-tokens", &[]),
+    ("mimir-agent", &["mimir-core", "mimir-net"]),
+    ("mimir-builtins", &[]),
+    (
+        "mimir",
+        &[
+            "mimir-core",
+            "mimir-audit",
+            "mimir-net",
+            "mimir-wasm",
+            "mimir-process",
+            "mimir-script",
+            "mimir-mcp",
+            "mimir-tokens",
+            "mimir-agent",
+            "mimir-builtins",
+        ],
+    ),
+    (
+        "mimir-cli",
+        &[
+            "mimir",
+            "mimir-core",
+            "mimir-audit",
+            "mimir-net",
+            "mimir-wasm",
+            "mimir-process",
+            "mimir-script",
+            "mimir-mcp",
+            "mimir-tokens",
+            "mimir-agent",
+            "mimir-builtins",
+        ],
+    ),
+    ("mimir-sdk", &[]),
+    (
+        "mimir-testkit",
+        &["mimir-core", "mimir-process", "mimir-wasm"],
+    ),
+    ("mimir-guests", &[]),
+    (
+        "mimir-tests",
+        &[
+            "mimir-core",
+            "mimir-audit",
+            "mimir-wasm",
+            "mimir-builtins",
+            "mimir-script",
+            "mimir-testkit",
+        ],
+    ),
+];
+
+/// What a plugin may name.
+const PLUGIN: &[&str] = &["mimir-sdk"];
+
+/// Heavy crates, by the beginning of their names, and the only ones that may name them.
+const HEAVY: &[(&str, &[&str])] = &[
+    ("wasmtime", &["mimir-wasm"]),
+    ("cap-", &["mimir-wasm"]),
+    ("wasmparser", &["mimir-wasm"]),
+    // In the build script that links the engines of scripts, too.
+    ("wit-component", &["mimir-wasm", "mimir-builtins"]),
+    ("wit-parser", &["mimir-wasm", "mimir-builtins"]),
+    ("wit-dylib", &["mimir-wasm", "mimir-builtins"]),
+    (
+        "wit-bindgen",
+        &["mimir-sdk", "mimir-guests", "mimir-plugin-bash"],
+    ),
+    (
+        "wasip2",
+        &[
+            "mimir-guests",
+            "mimir-plugin-bash",
+            "mimir-plugin-memory",
+            "mimir-plugin-search",
+            "mimir-plugin-web",
+        ],
+    ),
+    ("aho-corasick", &["mimir-redact"]),
+    ("bm25", &["mimir-plugin-memory"]),
+    ("bashkit", &["mimir-plugin-bash"]),
+    ("lzma", &["mimir-wasm", "mimir-builtins"]),
+    ("htmd", &["mimir-plugin-web"]),
+    ("markup5ever", &["mimir-plugin-web"]),
+    ("encoding_rs", &["mimir-plugin-web"]),
+    // The program's listener bounds connections, which axum's own does not.
+    ("hyper", &["mimir-net", "mimir-cli"]),
+    ("rustls", &["mimir-net"]),
+    ("tokio-rustls", &["mimir-net"]),
+    // The server verifies the tokens of an identity provider with it, and nothing else.
+    ("ring", &["mimir-net", "mimir-mcp", "mimir-wasm"]),
+    ("jsonwebtoken", &["mimir-mcp"]),
+    ("flate2", &["mimir-net", "mimir-plugin-web", "mimir-wasm"]),
+    ("brotli", &["mimir-net"]),
+    ("ruzstd", &["mimir-net"]),
+    ("bollard", &["mimir-process"]),
+    ("landlock", &["mimir-process"]),
+    ("seccomp", &["mimir-process"]),
+    ("brush-parser", &["mimir-process"]),
+    ("oxc", &["mimir-script"]),
+    ("componentize", &["mimir-script"]),
+    ("rmcp", &["mimir-mcp"]),
+    ("tiktoken", &["mimir-tokens"]),
+    ("sse-stream", &["mimir-mcp", "mimir-agent"]),
+    ("clap", &["mimir-cli"]),
+    ("axum", &["mimir-cli"]),
+    ("comfy-table", &["mimir-cli"]),
+    ("indicatif", &["mimir-cli"]),
+    ("crossterm", &["mimir-cli"]),
+    ("ratatui", &["mimir-cli"]),
+    ("rustyline", &["mimir-cli"]),
+    // Chosen by the program, and by what measures it.
+    ("mimalloc", &["mimir-cli"]),
+    // In the binary, and in a build script, where nobody matches on errors.
+    ("anyhow", &["mimir-cli", "mimir-builtins"]),
+];
+
+/// Everything that core may name: data, no devices.
+const CORE: &[&str] = &[
+    "base64",
+    "globset",
+    "jiff",
+    "jsonschema",
+    "percent-encoding",
+    "regex",
+    "regex-syntax",
+    "schemars",
+    "serde",
+    "serde_json",
+    "sha2",
+    "strsim",
+    "thiserror",
+    "tokio",
+    "tracing",
+    "unicode-normalization",
+    "url",
+];
+
+/// What core may not even reach through others.
+const NEVER_IN_CORE: &[&str] = &[
+    "wasmtime",
+    "hyper",
+    "reqwest",
+    "rustls",
+    "clap",
+    "crossterm",
+    "cap-std",
+];
+
+fn metadata() -> Metadata {
+    let mut command = MetadataCommand::new();
+    command
+        .manifest_path(root().join("Cargo.toml"))
+        .other_options(
+            [
+                "--locked",
+                "--offline",
+                "--filter-platform",
+                env!("PLATFORM"),
+            ]
+            .map(String::from)
+            .to_vec(),
+        );
+    command.exec().unwrap()
+}
+
+/// The names that a package depends on, for its code or its build script; tests may reach further.
+fn named(package: &Package) -> BTreeSet<&str> {
+    let real = package
+        .dependencies
+        .iter()
+        .filter(|dependency| dependency.kind != DependencyKind::Development);
+    real.map(|dependency| dependency.name.as_str()).collect()
+}
+
+#[test]
+fn who_may_name_whom() {
+    let metadata = metadata();
+    let members = metadata.workspace_packages();
+    let ours: BTreeSet<&str> = members
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
+    let allowed: BTreeMap<_, _> = OURS.iter().copied().collect();
+    let mut faults = vec![];
+    for package in &members {
+        let name = package.name.as_str();
+        let may: &[&str] = match allowed.get(name) {
+            Some(may) => may,
+            None if name.starts_with("mimir-plugin-") => PLUGIN,
+            None => {
+                faults.push(format!("{name} has no line in this matrix"));
+                continue;
+            }
+        };
+        for other in named(package) {
+            if ours.contains(other) && !may.contains(&other) {
+                faults.push(format!("{name} may not name {other}"));
+            }
+            let heavy = HEAVY.iter().find(|(start, _)| other.starts_with(start));
+            if let Some((_, owners)) = heavy
+                && !owners.contains(&name)
+            {
+                faults.push(format!(
+                    "{name} may not name {other}: that is for {owners:?}"
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn core_names_only_data() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let core = packages
+        .iter()
+        .find(|package| package.name.as_str() == "mimir-core")
+        .unwrap();
+    let extra: Vec<_> = named(core)
+        .into_iter()
+        .filter(|name| !CORE.contains(name))
+        .collect();
+    assert!(extra.is_empty(), "core may not name {extra:?}");
+}
+
+#[test]
+fn core_reaches_no_device() {
+    // With core's own features only: in the workspace they are united with everybody's.
+    let output = std::process::Command::new(env!("CARGO"))
+        .current_dir(root())
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--package",
+            "mimir-core",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+        ])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let tree = String::from_utf8(output.stdout).unwrap();
+    let reached: BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(reached.contains("serde_json"), "{tree}");
+    let bad: Vec<_> = NEVER_IN_CORE
+        .iter()
+        .filter(|name| reached.contains(*name))
+        .collect();
+    assert!(bad.is_empty(), "core reaches {bad:?}");
+}
+
+#[test]
+fn a_plugin_is_told_by_its_name() {
+    for package in metadata().workspace_packages() {
+        let folder = package.manifest_path.parent().unwrap();
+        let plugin = folder
+            .parent()
+            .is_some_and(|parent| parent.ends_with("plugins"));
+        assert_eq!(
+            plugin,
+            package.name.starts_with("mimir-plugin-"),
+            "{}",
+            package.name
+        );
+    }
+}
