@@ -10,12 +10,24 @@ use super::tree::{production_code, sources};
 /// Names that more than one type may have, with the reason.
 const SHARED: &[(&str, &str)] = &[
     ("Error", "the error of its crate, always named with it"),
-    ("Inner", "the shared part behind a handle, private to its module"),
+    (
+        "Inner",
+        "the shared part behind a handle, private to its module",
+    ),
     ("Value", "an associated type of a private trait"),
-    ("Output", "an associated type of the standard library's traits"),
-    ("Target", "an associated type of the standard library's traits"),
+    (
+        "Output",
+        "an associated type of the standard library's traits",
+    ),
+    (
+        "Target",
+        "an associated type of the standard library's traits",
+    ),
     ("Err", "an associated type of the standard library's traits"),
-    ("Item", "an associated type of the standard library's traits"),
+    (
+        "Item",
+        "an associated type of the standard library's traits",
+    ),
 ];
 
 /// Most types with a name of one bare word, in percent.
@@ -76,7 +88,10 @@ fn few_names_of_types_are_one_bare_word() {
     };
     let bare: Vec<_> = types.iter().filter(|(name, _)| is_bare(name)).collect();
     let percent = bare.len() * 100 / types.len();
-    println!("{percent} % of {} type names are one bare word", types.len());
+    println!(
+        "{percent} % of {} type names are one bare word",
+        types.len()
+    );
     assert!(
         percent <= BARE_MOST,
         "{percent} % of the type names are one bare word, {BARE_MOST} % may be: {bare:#?}"

@@ -118,7 +118,10 @@ impl Pair {
         let (key, value) = if let Some(key) = key.strip_suffix(':') {
             let json = serde_json::from_str(value);
             let json = json.map_err(|e| {
-                Failure::usage(format!("`{}`: the value after := is not JSON: {e}", shown()))
+                Failure::usage(format!(
+                    "`{}`: the value after := is not JSON: {e}",
+                    shown()
+                ))
             })?;
             (key, PairValue::Json(json))
         } else if let Some(file) = value.strip_prefix('@') {

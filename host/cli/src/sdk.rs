@@ -35,7 +35,8 @@ pub struct Layout {
 /// Writes the SDK below the cache folder, unless it is there already.
 pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
     let Some(cache) = cache else {
-        let message = "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one";
+        let message =
+            "cannot write the SDK: this system has no cache folder; set MIMIR_CACHE_DIR to one";
         return Err(ToolError::new(Code::Unavailable, message));
     };
     let root = cache.join("sdk").join(version());

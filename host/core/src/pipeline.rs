@@ -268,7 +268,10 @@ impl Pipeline {
 
     /// Restores the taint label of a resumed session. Call it before the first call.
     pub fn resume(&self, session: &str, read: &Label) {
-        self.0.sessions.get(session).read(read, ContentSource::Other);
+        self.0
+            .sessions
+            .get(session)
+            .read(read, ContentSource::Other);
     }
 
     /// Runs a call from beginning to end. Dropping the future stops the tool and records that.

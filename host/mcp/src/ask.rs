@@ -160,8 +160,9 @@ pub(crate) fn read(
         // The form was closed, perhaps by a program.
         _ => {
             return Ok(Answer::Nobody {
-                way_out: "The question was closed without an answer: repeat the call to be asked again."
-                    .to_owned(),
+                way_out:
+                    "The question was closed without an answer: repeat the call to be asked again."
+                        .to_owned(),
             });
         }
     }

@@ -187,7 +187,9 @@ fn left_out(part: &Content) -> String {
         Content::Image { mime_type, .. } => {
             ("an image".to_owned(), mime_type.as_str(), MEDIUM_MOST)
         }
-        Content::Audio { mime_type, .. } => ("an audio clip".to_owned(), mime_type.as_str(), MEDIUM_MOST),
+        Content::Audio { mime_type, .. } => {
+            ("an audio clip".to_owned(), mime_type.as_str(), MEDIUM_MOST)
+        }
         Content::Text { .. } => ("a text".to_owned(), "text/plain", FILES_MOST),
     };
     let kind = mimir_core::text::visible(kind);

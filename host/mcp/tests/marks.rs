@@ -80,7 +80,10 @@ async fn marks_are_in_each_string_of_a_structured_result() {
 #[tokio::test]
 async fn marks_follow_the_setting() {
     let (schema, result) = result_under(json!({"mcp": {"marks": "text"}}), report()).await;
-    assert!(schema.is_null(), "no schema requires structured content: {schema}");
+    assert!(
+        schema.is_null(),
+        "no schema requires structured content: {schema}"
+    );
     assert!(result.get("structuredContent").is_none(), "{result}");
     assert!(is_marked(result["content"][0]["text"].as_str().unwrap()));
 
@@ -106,7 +109,10 @@ async fn marks_follow_the_setting() {
         } else {
             "application/json"
         };
-        assert_eq!(contents[0]["mimeType"], kind, "with marks it is not valid JSON");
+        assert_eq!(
+            contents[0]["mimeType"], kind,
+            "with marks it is not valid JSON"
+        );
         // A text that arrives as binary data is treated as text.
         assert_eq!(contents[1].get("text").is_some(), marked, "{read}");
         assert_eq!(contents[2]["blob"], "AAEC");

@@ -118,7 +118,11 @@ async fn modern_no_denies_and_invalid_answers_ask_again() {
     let again = call(&mut wire, with(&asked["requestState"], "perhaps")).await["result"].take();
     assert_eq!(again["resultType"], "input_required");
     let message = again["inputRequests"]["approval"]["params"]["message"].as_str();
-    assert!(message.unwrap().starts_with("This is not one of the possible answers."));
+    assert!(
+        message
+            .unwrap()
+            .starts_with("This is not one of the possible answers.")
+    );
     assert_ne!(asked["requestState"], again["requestState"]);
     let silent = json!({"requestState": again["requestState"], "inputResponses": {}});
     let again = call(&mut wire, silent).await["result"].take();

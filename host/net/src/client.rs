@@ -332,7 +332,9 @@ impl Shared {
     fn target(&self, uri: &Uri) -> Result<Target, UrlError> {
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
         if path == "*" {
-            return Err(UrlError::Invalid("`*` is not a valid path of a URL".to_owned()));
+            return Err(UrlError::Invalid(
+                "`*` is not a valid path of a URL".to_owned(),
+            ));
         }
         let (Some(scheme), Some(authority), true) = (uri.scheme(), uri.authority(), rooted(path))
         else {

@@ -69,7 +69,9 @@ fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + S
         return Ok(None);
     }
     if codings.next().is_some() {
-        return Err(Error::Encoding("it is compressed more than once".to_owned()));
+        return Err(Error::Encoding(
+            "it is compressed more than once".to_owned(),
+        ));
     }
     let input = packed.clone().reader();
     Ok(Some(match coding.as_str() {
@@ -86,7 +88,9 @@ fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + S
         "zstd" => Box::new(Zstd::new(input)),
         other => {
             let other = mimir_core::text::visible(mimir_core::text::prefix(other, 40));
-            return Err(Error::Encoding(format!("the coding `{other}` is not supported")));
+            return Err(Error::Encoding(format!(
+                "the coding `{other}` is not supported"
+            )));
         }
     }))
 }

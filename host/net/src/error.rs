@@ -15,9 +15,7 @@ pub enum Error {
     #[error("{0}")]
     Url(#[from] UrlError),
     /// A method that opens a tunnel or echoes the request.
-    #[error(
-        "the method {0} is not allowed; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
-    )]
+    #[error("the method {0} is not allowed; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
     Method(String),
     /// A header that belongs to the connection.
     #[error("the header `{0}` is set by the host; leave it out")]
@@ -78,9 +76,7 @@ pub enum Error {
         host: String,
     },
     /// A TLS handshake that failed for another reason.
-    #[error(
-        "the TLS connection to `{host}` failed ({why}); check that the port speaks TLS"
-    )]
+    #[error("the TLS connection to `{host}` failed ({why}); check that the port speaks TLS")]
     Tls {
         /// The host.
         host: String,
@@ -130,7 +126,9 @@ pub enum Error {
         ratio: u64,
     },
     /// More concurrent requests than allowed.
-    #[error("more than {0} requests are open at the same time; finish some before sending the next")]
+    #[error(
+        "more than {0} requests are open at the same time; finish some before sending the next"
+    )]
     TooMany(usize),
     /// Too many redirects.
     #[error("the server redirected more than {0} times; fetch the last address directly")]

@@ -226,7 +226,9 @@ fn target(method: &Method, uri: &Uri) -> Result<Target, Error> {
             .authority()
             .filter(|authority| authority.port().is_some());
         let authority = authority.ok_or_else(|| {
-            Error::InvalidRequest("a tunnel needs a host and a port: use CONNECT HOST:PORT".to_owned())
+            Error::InvalidRequest(
+                "a tunnel needs a host and a port: use CONNECT HOST:PORT".to_owned(),
+            )
         })?;
         return Ok(Target::parse(&format!("https://{authority}/"))?);
     }

@@ -62,7 +62,8 @@ impl Roots {
             let before = extra.len();
             let read = CertificateDer::pem_file_iter(file);
             for certificate in read.map_err(|e| fault(format!("cannot be read: {e}")))? {
-                let certificate = certificate.map_err(|e| fault(format!("is not a valid PEM file: {e}")))?;
+                let certificate =
+                    certificate.map_err(|e| fault(format!("is not a valid PEM file: {e}")))?;
                 let usable = RootCertStore::empty().add(certificate.clone());
                 usable.map_err(|e| fault(format!("has a certificate that cannot be used: {e}")))?;
                 extra.push(certificate);
@@ -197,8 +198,9 @@ fn fault(host: &str, error: &io::Error) -> Error {
                 "it is the certificate of a CA, not of a server; ask the operator of the server to replace it"
             }
             other => {
-                let why =
-                    format!("it is not valid ({other}); ask the operator of the server to replace it");
+                let why = format!(
+                    "it is not valid ({other}); ask the operator of the server to replace it"
+                );
                 return Error::Certificate { host, why };
             }
         },

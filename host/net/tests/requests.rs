@@ -105,11 +105,7 @@ async fn ports_of_other_protocols_are_refused() {
             "{error}"
         );
     }
-    assert_eq!(
-        names.asked(),
-        [""; 0],
-        "a refused request causes no lookup"
-    );
+    assert_eq!(names.asked(), [""; 0], "a refused request causes no lookup");
 }
 
 #[tokio::test]

@@ -84,7 +84,8 @@ impl CodeEngines {
             Ok(folder) if folder.is_dir() && folder.starts_with(&root) => Ok(()),
             _ => {
                 let directory = text::visible(directory);
-                let message = format!("`workdir`: `{directory}` is not a directory in the workspace");
+                let message =
+                    format!("`workdir`: `{directory}` is not a directory in the workspace");
                 Err(ToolError::new(Code::InvalidInput, message))
             }
         }
@@ -214,7 +215,8 @@ async fn compiled(call: &Approved, code: &str) -> Result<Result<Compiled, Fault>
         }
         Err(_) => {
             let millis = call.limits().wall.as_millis();
-            let message = format!("compilation exceeded its time limit of {millis} ms (limits.timeMs)");
+            let message =
+                format!("compilation exceeded its time limit of {millis} ms (limits.timeMs)");
             Err(ToolError::new(Code::Timeout, message))
         }
     }

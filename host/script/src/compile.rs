@@ -266,8 +266,7 @@ fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, V
         .build_with_scoping(scoping, &mut program);
     good(source, done.diagnostics)?;
     if let Some(offset) = import_in(&program) {
-        let message =
-            "the compiled code needs an import (perhaps because of decorators): scripts cannot import anything";
+        let message = "the compiled code needs an import (perhaps because of decorators): scripts cannot import anything";
         return Err(vec![place(source, offset as usize, message.to_owned())]);
     }
     evals::adapt(&allocator, source, &mut program);

@@ -99,7 +99,10 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         wrong("description", message);
     }
     if file.token_cost.is_some_and(|tokens| tokens > TOKENS_MAX) {
-        wrong("tokenCost", format!("`tokenCost` is out of range: expected at most {TOKENS_MAX}"));
+        wrong(
+            "tokenCost",
+            format!("`tokenCost` is out of range: expected at most {TOKENS_MAX}"),
+        );
     }
     let input_schema = match file.schema["type"] == "object" {
         true => {

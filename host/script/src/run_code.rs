@@ -155,8 +155,7 @@ impl RunCode {
         let snippet = request.snippet();
         sound(&snippet)?;
         if snippet.session.is_some() && self.of(snippet.language).is_none() {
-            let message =
-                "`session` needs an engine that runs Python in WebAssembly, which is not available here";
+            let message = "`session` needs an engine that runs Python in WebAssembly, which is not available here";
             return Err(ToolError::new(Code::Unavailable, message));
         }
         let done = match way {
@@ -242,16 +241,18 @@ fn sound(snippet: &Snippet) -> Result<(), ToolError> {
     let refused = |what: &str| Err(ToolError::new(Code::InvalidInput, what));
     let has_nul = |text: &str| text.contains('\0');
     if snippet.arguments.iter().any(|one| has_nul(one)) {
-        return refused("`args`: an argument contains a NUL character, which cannot be passed to a program");
+        return refused(
+            "`args`: an argument contains a NUL character, which cannot be passed to a program",
+        );
     }
     for (name, value) in &snippet.environment {
         if name.is_empty() || name.contains('=') || has_nul(name) {
-            return refused(
-                "`env`: a variable name must not be empty or contain `=` or NUL",
-            );
+            return refused("`env`: a variable name must not be empty or contain `=` or NUL");
         }
         if has_nul(value) {
-            return refused("`env`: a value contains a NUL character, which cannot be passed to a program");
+            return refused(
+                "`env`: a value contains a NUL character, which cannot be passed to a program",
+            );
         }
     }
     Ok(())

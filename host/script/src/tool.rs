@@ -61,7 +61,11 @@ fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
     let fault = &told["syntax"];
     if fault.is_object() {
         let line = fault["line"].as_u64().unwrap_or(1);
-        let said = text::visible(fault["message"].as_str().unwrap_or("the code cannot be parsed"));
+        let said = text::visible(
+            fault["message"]
+                .as_str()
+                .unwrap_or("the code cannot be parsed"),
+        );
         let message = format!("{place}:{line}: {said}");
         return Err(ToolError::new(Code::InvalidInput, message));
     }

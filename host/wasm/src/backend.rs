@@ -360,7 +360,10 @@ pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<
     }
     #[cfg_attr(
         not(unix),
-        expect(unused_mut, reason = "only changed by modes, which this platform does not have")
+        expect(
+            unused_mut,
+            reason = "only changed by modes, which this platform does not have"
+        )
     )]
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]

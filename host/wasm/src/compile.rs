@@ -131,8 +131,9 @@ const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 fn unloadable(name: &str, error: &wasmtime::Error) -> HostError {
     let reason = format!("{error:#}");
     if reason.contains(TOO_LARGE_FOR_POOL) {
-        let message =
-            format!("{name} has more memories, tables or instances than allowed for a tool: {reason}");
+        let message = format!(
+            "{name} has more memories, tables or instances than allowed for a tool: {reason}"
+        );
         return HostError::Component(message, Code::LimitExceeded);
     }
     HostError::Engine(format!(

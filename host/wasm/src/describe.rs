@@ -333,7 +333,10 @@ async fn ask(
             ))
         }
         Err(_) => {
-            let message = format!("its description of its tools took longer than {} s", TIME.as_secs());
+            let message = format!(
+                "its description of its tools took longer than {} s",
+                TIME.as_secs()
+            );
             Err(HostError::Manifest(message, Code::Timeout))
         }
     }

@@ -48,7 +48,10 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
         );
     }
     if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
-        return ToolError::new(Code::Unavailable, "too many tools are running; try again later");
+        return ToolError::new(
+            Code::Unavailable,
+            "too many tools are running; try again later",
+        );
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => {
@@ -76,7 +79,9 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
     if let Some(many) = what.strip_prefix(TOO_MANY) {
         return exceeded(match many.split_once(' ') {
             Some(("instance", _)) => "the tool needed more than limits.instances allows".to_owned(),
-            _ => format!("the tool has more instances, memories or tables than allowed for a call: {many}"),
+            _ => format!(
+                "the tool has more instances, memories or tables than allowed for a call: {many}"
+            ),
         });
     }
     if what.contains(TOO_MANY_HANDLES) {

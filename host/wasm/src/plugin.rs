@@ -78,8 +78,7 @@ fn unread(place: &str, error: &io::Error) -> HostError {
     match error.kind() {
         ErrorKind::FileTooLarge => {
             let most = mimir_core::text::bytes(FILE_MAX);
-            let message =
-                format!("{place} is larger than {most}, the limit for components");
+            let message = format!("{place} is larger than {most}, the limit for components");
             HostError::Component(message, Code::LimitExceeded)
         }
         ErrorKind::InvalidInput => {

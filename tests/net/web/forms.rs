@@ -190,7 +190,11 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
     assert!(error.message.contains("`timeout`"), "{error}");
     for (path, code, words) in [
         ("/large", Code::LimitExceeded, "limits.httpBodyBytes"),
-        ("/slow", Code::Timeout, "waiting for the response of the server"),
+        (
+            "/slow",
+            Code::Timeout,
+            "waiting for the response of the server",
+        ),
         ("/slow", Code::Timeout, "(`timeout`: 1 s)"),
         ("/drips", Code::Timeout, "the 1 s of `timeout`"),
         ("/cut", Code::Network, "before message length reached"),

@@ -264,7 +264,8 @@ fn allow(text: &str) -> Result<Allow, String> {
                 .collect();
             if names.iter().any(String::is_empty) {
                 return Err(
-                    "expected `reads`, `all`, `none`, or a comma-separated list of tool names".to_owned(),
+                    "expected `reads`, `all`, `none`, or a comma-separated list of tool names"
+                        .to_owned(),
                 );
             }
             Allow::Tools(names)

@@ -147,7 +147,8 @@ impl ToolsWish {
             None => Ok(Self::List(Format::Openai)),
             Some(Command::Tools(wish)) => Ok(wish),
             Some(_) => Err(bad(
-                "this command is not available in a chat: run it in a shell, as `mimir tools`".to_owned(),
+                "this command is not available in a chat: run it in a shell, as `mimir tools`"
+                    .to_owned(),
             )),
         }
     }

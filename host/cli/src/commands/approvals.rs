@@ -56,7 +56,9 @@ fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
         let id = mimir_core::text::visible(mimir_core::text::prefix(id, 64));
         return Err(ToolError::new(
             Code::NotFound,
-            format!("{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"),
+            format!(
+                "{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"
+            ),
         ));
     }
     let stays = |lease: &Lease| {

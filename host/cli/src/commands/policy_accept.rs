@@ -66,7 +66,8 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
     let workers = workers_of(&setup, true);
     if file.is_none() && workers.is_empty() {
         let place = setup.workspace.shown(&setup.workspace.config());
-        let message = format!("nothing to accept: {place} does not exist, and there are no usable workers");
+        let message =
+            format!("nothing to accept: {place} does not exist, and there are no usable workers");
         return Err(ToolError::new(Code::NotFound, message).into());
     }
     let withheld = setup.settings.withheld();
@@ -87,7 +88,9 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
             show(file, &words);
         }
         if !new.is_empty() {
-            note("agents would follow the instructions in these files, and models could call them:");
+            note(
+                "agents would follow the instructions in these files, and models could call them:",
+            );
             new.iter().for_each(|worker| show_worker(worker));
         }
         if !terminal::confirm("Do you accept this?")? {
@@ -136,9 +139,7 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         }
         if !names.is_empty() {
             let names = visible(&names.join(", "));
-            note(format_args!(
-                "workers accepted as they are now: {names}"
-            ));
+            note(format_args!("workers accepted as they are now: {names}"));
         }
     }
     Ok(Exit::Done)

@@ -83,7 +83,11 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         }
         match tools.first() {
             Some(tool) => writeln!(out, "\nTry:  {}", styled(STRONG, example(tool))),
-            None => writeln!(out, "{}", styled(FAINT, "  none of its tools can be called")),
+            None => writeln!(
+                out,
+                "{}",
+                styled(FAINT, "  none of its tools can be called")
+            ),
         }
     })?;
     let left_out: Vec<_> = world
@@ -183,8 +187,9 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
     if added.is_ok_and(|status| status.success()) && has_target(dir) == Some(true) {
         return Ok(());
     }
-    let message =
-        format!("the compilation target {TARGET} is not installed; add it with: rustup target add {TARGET}");
+    let message = format!(
+        "the compilation target {TARGET} is not installed; add it with: rustup target add {TARGET}"
+    );
     Err(ToolError::new(Code::Unavailable, message))
 }
 

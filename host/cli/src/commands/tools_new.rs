@@ -10,8 +10,8 @@ use crate::args::{Globals, Lang};
 use crate::exit::{Exit, Failure};
 use crate::output::{GOOD, Printer, STRONG, styled, warn};
 use crate::sdk;
-use mimir::setup;
 use mimir::file_error::file_error;
+use mimir::setup;
 use mimir::setup::Setup;
 
 mod script;

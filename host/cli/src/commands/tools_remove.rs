@@ -42,7 +42,11 @@ pub async fn run(
         let message = format!("{location} is not a file in .mimir/tools; {way}");
         return Err(ToolError::new(Code::InvalidInput, message).into());
     }
-    if !yes && !terminal::confirm(&format!("Remove {location}, its grant and its stored data?"))? {
+    if !yes
+        && !terminal::confirm(&format!(
+            "Remove {location}, its grant and its stored data?"
+        ))?
+    {
         let message = format!(
             "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
         );

@@ -45,8 +45,9 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
             }
             let audit = setup.audit();
             audit.ready().map_err(|error| {
-                let message =
-                    format!("nothing was taken back, because the undo could not be recorded: {error}");
+                let message = format!(
+                    "nothing was taken back, because the undo could not be recorded: {error}"
+                );
                 ToolError::new(Code::Unavailable, message)
             })?;
             let logged = is_logged(record, &Log::at(audit.path())).unwrap_or(false);

@@ -80,7 +80,9 @@ fn changed(changes: &Changes, without: &[NeedKind]) {
         let kind = kind.as_str();
         note(styled(
             WARN,
-            format_args!("The previous grant withheld {kind}; use `--without {kind}` to withhold it again."),
+            format_args!(
+                "The previous grant withheld {kind}; use `--without {kind}` to withhold it again."
+            ),
         ));
     }
 }

@@ -149,10 +149,7 @@ pub fn restored(
                 "files that were"
             };
             let id = visible(&record.id);
-            writeln!(
-                out,
-                "saved {copies} {files} replaced: {FOLDER}/{id}"
-            )?;
+            writeln!(out, "saved {copies} {files} replaced: {FOLDER}/{id}")?;
         }
         Ok(())
     })

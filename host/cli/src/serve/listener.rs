@@ -140,7 +140,10 @@ impl Body for Timely {
         }
         match self.until.as_mut().poll(context) {
             Poll::Ready(()) => {
-                let late = io::Error::new(io::ErrorKind::TimedOut, "the request body did not arrive in time");
+                let late = io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the request body did not arrive in time",
+                );
                 Poll::Ready(Some(Err(late.into())))
             }
             Poll::Pending => Poll::Pending,

@@ -32,7 +32,8 @@ pub fn token(places: &Places) -> Result<Token, ToolError> {
     let unavailable = |why: String| ToolError::new(Code::Unavailable, why);
     let Some(folder) = &places.config else {
         return Err(unavailable(
-            "cannot store the token: there is no user config folder; set MIMIR_CONFIG_DIR".to_owned(),
+            "cannot store the token: there is no user config folder; set MIMIR_CONFIG_DIR"
+                .to_owned(),
         ));
     };
     let file = folder.join(FILE);

@@ -174,7 +174,9 @@ impl Offers {
         let letters = letters.trim_end_matches(',');
         match self.lasting {
             true => format!("Please answer {letters} or n."),
-            false => format!("Please answer {letters} or n. Calls like this one are asked about every time."),
+            false => format!(
+                "Please answer {letters} or n. Calls like this one are asked about every time."
+            ),
         }
     }
 }

@@ -262,7 +262,12 @@ const HOSTILE: &[(&str, &str, &str, &str)] = &[
         "EXECUTION_ERROR",
         "circular",
     ),
-    ("function", "return () => 1", "EXECUTION_ERROR", "neither text nor JSON"),
+    (
+        "function",
+        "return () => 1",
+        "EXECUTION_ERROR",
+        "neither text nor JSON",
+    ),
     ("undefined", "", "", ""),
     ("object", "return { a: [1, null] }", "", "{\"a\":[1,null]}"),
     (

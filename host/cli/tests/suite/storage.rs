@@ -105,9 +105,7 @@ fn code_that_is_no_tool_keeps_nothing() {
         let arguments = json!({"language": language, "code": code, "backend": "wasm"}).to_string();
         let outcome = call(home.path(), &["run_code", &arguments]);
         assert!(
-            outcome
-                .to_string()
-                .contains("only a tool with `storage`"),
+            outcome.to_string().contains("only a tool with `storage`"),
             "{outcome:#}"
         );
     }

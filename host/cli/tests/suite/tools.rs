@@ -48,10 +48,7 @@ fn a_rule_about_a_tool_that_is_not_there_is_named_by_the_list() {
     fs::write(own(&home), "tools:\n  gti: {enabled: false}\n").unwrap();
     let (code, _, said) = run(home.path(), &["tools", "list"]);
     assert_eq!(code, 0, "{said}");
-    assert!(
-        said.contains("names the unknown tool `gti`"),
-        "{said}"
-    );
+    assert!(said.contains("names the unknown tool `gti`"), "{said}");
     assert!(said.contains("`git`"), "{said}");
 }
 

@@ -127,10 +127,7 @@ fn each_fault_of_a_module_has_its_place() {
             "\nnull.x;\nexport const a = 1;".to_owned(),
             "tools.ts:2:1: the module fails to load: ",
         ),
-        (
-            "while (true) {}".to_owned(),
-            "the module fails to load: ",
-        ),
+        ("while (true) {}".to_owned(), "the module fails to load: "),
         (
             "await fetch('x');".to_owned(),
             "tools.ts:1:1: `await` outside of a function",

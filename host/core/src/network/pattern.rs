@@ -77,7 +77,9 @@ enum Fault {
     Range,
     #[error("the range of this address is written {0}")]
     Loose(Cidr),
-    #[error("a star is allowed only at the beginning, before a dot and a name, as in *.example.com")]
+    #[error(
+        "a star is allowed only at the beginning, before a dot and a name, as in *.example.com"
+    )]
     Star,
     #[error(
         "every host is `mode: any` in the settings; only a tool may need `*`, within what they allow"

@@ -96,7 +96,9 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
             origin: "mimir".to_owned(),
         },
     };
-    let mut source = trail.tool().map_or(ContentSource::Other, |tool| ContentSource::of(tool));
+    let mut source = trail
+        .tool()
+        .map_or(ContentSource::Other, |tool| ContentSource::of(tool));
     if let Some(worst) = trail.floor().worst() {
         if label.trust < TrustLevel::Untrusted {
             source = worst.source;

@@ -229,19 +229,15 @@ impl Session {
         // A person who refuses untrusted content for a server refuses its own as well.
         let strict = accepts == Some(false) && matches!(own, ContentSource::Server(_));
         let mut untrusted = state.untrusted.iter();
-        let untrusted =
-            untrusted.find(|(source, _)| strict || *source == ContentSource::Other || source != own);
+        let untrusted = untrusted
+            .find(|(source, _)| strict || *source == ContentSource::Other || source != own);
         if untrusted.is_none() && state.sensitive.is_none() {
             return;
         }
         let (sends, harmless, carried, per_origin) = match out {
             WayOut::None => (false, true, None, false),
             WayOut::Call(_) => (true, false, None, false),
-            WayOut::Request {
-                egress,
-                listed,
-                ..
-            } => {
+            WayOut::Request { egress, listed, .. } => {
                 let (reads, tunnel) = (carried::only_reads(*egress), egress.method == "CONNECT");
                 let carried = carried::carried(*egress, &state.seen);
                 // What goes through a tunnel is not seen. The network judges it again, with a body, when much was sent.

@@ -23,7 +23,9 @@ pub enum PolicyError {
         error: OutOfRange,
     },
     /// An exception in a deny list, which could lift what another file denies.
-    #[error("{place}: `{glob}`: exceptions with `!` are not supported in deny lists; list the paths to deny")]
+    #[error(
+        "{place}: `{glob}`: exceptions with `!` are not supported in deny lists; list the paths to deny"
+    )]
     Exception {
         /// The location in the file.
         place: String,

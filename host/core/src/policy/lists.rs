@@ -188,8 +188,7 @@ fn glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
     let in_globs =
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_*?[]!-{},".contains(c);
     if !entry.contains(['*', '?', '[', '{']) || !entry.chars().all(in_globs) {
-        let why =
-            "is neither a tool name (a-z, 0-9 and _) nor a glob over names such as `git_*`";
+        let why = "is neither a tool name (a-z, 0-9 and _) nor a glob over names such as `git_*`";
         return Err(why.to_owned());
     }
     match Glob::new(entry) {

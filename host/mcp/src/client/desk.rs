@@ -219,7 +219,9 @@ impl Desk {
                 Code::PolicyDenied,
                 format!("the server `{server}` requests {what}, which its settings do not allow"),
             )
-            .with_way_out([format!("set `mcp.servers.{server}.{key}: true` to allow it")]),
+            .with_way_out([format!(
+                "set `mcp.servers.{server}.{key}: true` to allow it"
+            )]),
             true => ToolError::new(
                 Code::Unavailable,
                 format!(

@@ -225,8 +225,9 @@ fn to_value(params: &impl serde::Serialize) -> Value {
 }
 
 fn of_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
-    serde_json::from_value(answer)
-        .map_err(|error| ErrorData::internal_error(format!("the answer is not valid: {error}"), None))
+    serde_json::from_value(answer).map_err(|error| {
+        ErrorData::internal_error(format!("the answer is not valid: {error}"), None)
+    })
 }
 
 /// rmcp's client handler for a server. Clones share their state. Progress and log messages are not handled here, but

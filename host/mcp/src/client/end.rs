@@ -73,8 +73,7 @@ impl End {
 
     pub(super) fn because_too_many_requests(&self) {
         let server = &self.server;
-        let message =
-            format!("the server `{server}` was stopped: it sent too many requests");
+        let message = format!("the server `{server}` was stopped: it sent too many requests");
         self.because(ToolError::new(Code::LimitExceeded, message));
     }
 

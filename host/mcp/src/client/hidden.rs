@@ -53,9 +53,7 @@ pub(super) fn told(mut error: ToolError, launch: &Launch, root: &Path, end: &End
         "; it did not find `{path}`, which exists: its sandbox hides your home and other folders"
     ));
     let ways = [
-        format!(
-            "set `bindMounts: [{folder}]` in mcp.servers.{server} to let it read that folder"
-        ),
+        format!("set `bindMounts: [{folder}]` in mcp.servers.{server} to let it read that folder"),
         format!("set `sandbox: none` in mcp.servers.{server} to run it with all of your rights"),
     ];
     let before = error.way_out.to_vec();

@@ -152,8 +152,9 @@ impl Server {
     pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
         let link = self.link().await?;
         self.follow(&link).await?;
-        self.known()
-            .ok_or_else(|| ToolError::new(Code::Internal, "the description of the server is missing"))
+        self.known().ok_or_else(|| {
+            ToolError::new(Code::Internal, "the description of the server is missing")
+        })
     }
 
     /// Like `describe`, but does not retry a server that failed a moment ago.
@@ -200,10 +201,7 @@ impl Server {
                     .with_way_out([way_out.to_owned()]))
             }
             None => {
-                let message = format!(
-                    "the server `{}` no longer has this tool",
-                    self.spec.name
-                );
+                let message = format!("the server `{}` no longer has this tool", self.spec.name);
                 Err(ToolError::new(Code::Unavailable, message))
             }
         }

@@ -57,7 +57,9 @@ impl Refusal {
             Refusal::Origin => {
                 "this page's origin is not allowed: allow it with `mimir serve --origin URL`\n"
             }
-            Refusal::Token => "a bearer token is required: use the one that `mimir serve` printed\n",
+            Refusal::Token => {
+                "a bearer token is required: use the one that `mimir serve` printed\n"
+            }
             Refusal::NoSession => "session not found\n",
             Refusal::Busy => "too many concurrent calls: try again when some have ended\n",
             Refusal::Full => {

@@ -324,8 +324,7 @@ impl Claims {
 }
 
 const NOT_SIGNED: Denied = Denied::Invalid("it is not signed with RS256, ES256 or EdDSA");
-const NO_ACCESS: &str =
-    "it is not an access token (it looks like an ID token, or another kind)";
+const NO_ACCESS: &str = "it is not an access token (it looks like an ID token, or another kind)";
 const ELSEWHERE: &str = "its issuer or its audience is wrong";
 
 /// Returns true if the header declares an access token, or no type at all; RFC 9068 section 2.1.
@@ -353,7 +352,9 @@ fn token(headers: &HeaderMap) -> Result<&str, Denied> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let given = all.next().ok_or(Denied::Missing)?;
     let given = given.to_str().ok().filter(|_| all.next().is_none());
-    let given = given.ok_or(Denied::Invalid("the Authorization header is repeated or does not contain a bearer token"))?;
+    let given = given.ok_or(Denied::Invalid(
+        "the Authorization header is repeated or does not contain a bearer token",
+    ))?;
     let (scheme, token) = given.split_once(' ').ok_or(Denied::Missing)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Denied::Missing);

@@ -148,7 +148,12 @@ impl Session {
                     shared.metrics.stopped(known);
                     return Ok(Ended::Stopped);
                 }
-                Step::Broken => return Err(ErrorData::internal_error("the call failed unexpectedly", None)),
+                Step::Broken => {
+                    return Err(ErrorData::internal_error(
+                        "the call failed unexpectedly",
+                        None,
+                    ));
+                }
             };
         }
     }

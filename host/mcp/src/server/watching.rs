@@ -63,7 +63,8 @@ impl Session {
                 return Ok(());
             }
             if watched.places.len() >= WATCHED_MOST {
-                let message = format!("too many watched resources: the limit is {WATCHED_MOST} per session");
+                let message =
+                    format!("too many watched resources: the limit is {WATCHED_MOST} per session");
                 return Err(ErrorData::invalid_request(message, None));
             }
         }

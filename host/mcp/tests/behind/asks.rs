@@ -58,7 +58,10 @@ async fn elicitation_names_the_server_and_approves_nothing() {
     let message = question["params"]["message"].as_str().unwrap();
     let mut lines = message.lines();
     assert!(
-        lines.next().unwrap().starts_with("This form is from the server `s`"),
+        lines
+            .next()
+            .unwrap()
+            .starts_with("This form is from the server `s`"),
         "{message}"
     );
     assert!(lines.all(|line| line.starts_with("  │ ")), "{message}");
@@ -296,7 +299,10 @@ async fn input_required_works_for_both_client_generations() {
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     let message = &asked["inputRequests"]["user_name"]["params"]["message"];
     assert!(
-        message.as_str().unwrap().starts_with("This form is from the server `s`"),
+        message
+            .as_str()
+            .unwrap()
+            .starts_with("This form is from the server `s`"),
         "{asked}"
     );
     let state = &asked["requestState"];
@@ -322,7 +328,11 @@ async fn input_required_works_for_both_client_generations() {
         "{answer}"
     );
     let declared = &params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
-    assert_eq!(*declared, json!({}), "each request declares the capabilities");
+    assert_eq!(
+        *declared,
+        json!({}),
+        "each request declares the capabilities"
+    );
 }
 
 #[tokio::test]

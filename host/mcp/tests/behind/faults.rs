@@ -91,7 +91,10 @@ async fn server_request_flood_stops_only_that_server() {
         let outcome = behind.call("mcp_s_go", json!({})).await;
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, Code::LimitExceeded, "{method}: {error}");
-        assert!(error.message.contains("too many requests"), "{method}: {error}");
+        assert!(
+            error.message.contains("too many requests"),
+            "{method}: {error}"
+        );
         assert!(begun.elapsed() < Duration::from_secs(10), "{method}");
     }
 }
@@ -339,7 +342,10 @@ async fn server_with_an_unknown_version_is_rejected() {
             error.way_out[0].contains("a version of the server `s`"),
             "{error}"
         );
-        assert!(script.heard("tools/list").is_empty(), "more requests were sent");
+        assert!(
+            script.heard("tools/list").is_empty(),
+            "more requests were sent"
+        );
     }
     let mut old = Script::new(Does::Answers(text("still there")));
     old.speaks = Some(json!("2024-11-05"));
@@ -447,10 +453,7 @@ async fn sandbox_hint_names_the_hidden_file_and_the_setting() {
         ),
     ] {
         let error = unstarted(server.clone(), words).await;
-        assert!(
-            !error.message.contains("which exists"),
-            "{server}: {error}"
-        );
+        assert!(!error.message.contains("which exists"), "{server}: {error}");
         assert!(error.way_out.is_empty(), "{server}: {error:?}");
     }
 }

@@ -66,7 +66,11 @@ async fn library_entries_are_prefixed_and_read_by_calls() {
     let mut wire = behind.room.client(json!({})).await;
     let listed = wire.request("resources/list", json!({})).await["result"].take();
     let resources = listed["resources"].as_array().unwrap();
-    assert_eq!(resources.len(), 1, "the broken entry does not affect others: {listed}");
+    assert_eq!(
+        resources.len(),
+        1,
+        "the broken entry does not affect others: {listed}"
+    );
     assert_eq!(resources[0]["uri"], "mcp://s/file:///a.txt");
     assert_eq!(resources[0]["description"], r"hid\u{1b}[8mden");
     assert!(

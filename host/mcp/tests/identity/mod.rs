@@ -252,7 +252,10 @@ async fn identity_rejects_invalid_tokens() {
             key.token_as("logout+jwt", "k", &claims(json!({}))),
         ),
         ("none", format!("{none}.")),
-        ("algorithm none with a signature", format!("{none}.{signature}")),
+        (
+            "algorithm none with a signature",
+            format!("{none}.{signature}"),
+        ),
         (
             "a secret that is the public key",
             hmac(&key.public(), "k", &claims(json!({}))),

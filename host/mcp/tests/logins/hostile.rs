@@ -110,7 +110,10 @@ async fn login_rejects_a_page_url_with_reserved_parameters() {
     );
     world.set(|ways| ways.issuer = json!({ "authorization_endpoint": page }));
     let error = world.begin().await.unwrap_err();
-    assert!(error.message.contains("already sets query parameters"), "{error}");
+    assert!(
+        error.message.contains("already sets query parameters"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -336,7 +339,9 @@ async fn settings_header_takes_precedence_over_a_login() {
     let others = servers(&settings, &world.logins, &world.notes);
     let error = others.test("s").await.unwrap().unwrap_err();
     assert!(
-        error.message.contains("`Authorization` header of its settings"),
+        error
+            .message
+            .contains("`Authorization` header of its settings"),
         "{error}"
     );
     let error = others.plan("s").await.unwrap().err().unwrap();

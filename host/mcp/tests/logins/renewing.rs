@@ -102,7 +102,13 @@ async fn token_without_a_refresh_token_expires() {
     let asked = world.server.asked("/mcp").len();
     world.logins.change(|login| login["until"] = json!(1));
     let outcome = behind.call("mcp_s_go", json!({})).await;
-    assert!(outcome.result().unwrap_err().message.contains("has expired"));
+    assert!(
+        outcome
+            .result()
+            .unwrap_err()
+            .message
+            .contains("has expired")
+    );
     assert_eq!(
         world.server.asked("/mcp").len(),
         asked,

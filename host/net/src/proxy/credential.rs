@@ -33,7 +33,9 @@ impl Credential {
 
     /// Returns true if the headers of a request have it.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
-        let given = headers.get(PROXY_AUTHORIZATION).map(|value| value.as_bytes());
+        let given = headers
+            .get(PROXY_AUTHORIZATION)
+            .map(|value| value.as_bytes());
         let Some((scheme, given)) = given.and_then(|value| value.split_at_checked(BASIC.len()))
         else {
             return false;
@@ -102,7 +104,10 @@ mod tests {
         ] {
             let mut text = printed.clone();
             mimir_core::redact::Redactor::new().text(&mut text);
-            assert!(!text.contains(password) && !text.contains(&encoded), "{text}");
+            assert!(
+                !text.contains(password) && !text.contains(&encoded),
+                "{text}"
+            );
         }
     }
 }

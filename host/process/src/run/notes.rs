@@ -375,11 +375,15 @@ mod tests {
         let spec = Spec::new(Program::Vector(vec!["x".into()]), "/work");
         for _ in 0..3 {
             let way = "`- \"a.example\"` below `network.allowedHosts:`";
-            spec.refusals.add("a.example".into(), "it is on no list", way);
+            spec.refusals
+                .add("a.example".into(), "it is on no list", way);
         }
         let notes = Notes::new(&spec, &[]).end(&[]);
         assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].contains("`a.example` was not reached: it is on no list"), "{notes:?}");
+        assert!(
+            notes[0].contains("`a.example` was not reached: it is on no list"),
+            "{notes:?}"
+        );
         assert!(notes[0].contains("network.allowedHosts"), "{notes:?}");
     }
 

@@ -190,7 +190,9 @@ async fn session_proxy_serves_the_command_that_has_its_credential() {
     }
     let address = String::from_utf8(address).unwrap().trim().to_owned();
     let password = address.strip_prefix("http://x:").unwrap();
-    let password = password.strip_suffix(&format!("@127.0.0.1:{port}")).unwrap();
+    let password = password
+        .strip_suffix(&format!("@127.0.0.1:{port}"))
+        .unwrap();
     assert!(password.len() > 20, "{address}");
     let tries = format!(
         "python3 - <<'END'
@@ -215,7 +217,10 @@ cat /proc/*/environ | tr '\\0' '\\n' | grep -c -- '{password}' || true",
     let requests: Vec<_> = heard.iter().filter(|one| *one != "ended").collect();
     assert_eq!(requests.len(), 1, "{heard:?}");
     // Nothing of a login leaves the machine.
-    assert!(!requests[0].to_lowercase().contains("authorization"), "{requests:?}");
+    assert!(
+        !requests[0].to_lowercase().contains("authorization"),
+        "{requests:?}"
+    );
 }
 
 #[tokio::test]
@@ -229,7 +234,9 @@ async fn proxy_credential_is_sent_by_usual_programs() {
         format!("wget -qO- http://site.test:{port}/"),
         format!("git ls-remote https://site.test:{port}/x; true"),
         format!("git ls-remote http://site.test:{port}/x; true"),
-        format!("python3 -m pip download --no-cache-dir --retries 0 -i https://site.test:{port}/ x; true"),
+        format!(
+            "python3 -m pip download --no-cache-dir --retries 0 -i https://site.test:{port}/ x; true"
+        ),
         format!("npm view x --registry http://site.test:{port}/ --fetch-retries 0; true"),
     ] {
         let before = site.heard().len();
@@ -241,7 +248,9 @@ async fn proxy_credential_is_sent_by_usual_programs() {
         };
         let said = Said::of(run_in(&*sandbox(), &spec).await.unwrap());
         let program = text.split(' ').next().unwrap();
-        if said.err.contains(&format!("{program}: command not found")) || said.err.contains("No module named pip") {
+        if said.err.contains(&format!("{program}: command not found"))
+            || said.err.contains("No module named pip")
+        {
             continue;
         }
         assert!(site.heard().len() > before, "{text}: {said:?}");

@@ -129,7 +129,8 @@ impl<'a> Visit<'a> for Foreign {
     }
 
     fn visit_decorator(&mut self, decorator: &Decorator<'a>) {
-        let message = "decorators are not supported in scripts: call the function on the class instead";
+        let message =
+            "decorators are not supported in scripts: call the function on the class instead";
         self.found
             .get_or_insert_with(|| (decorator.span.start, message.to_owned()));
     }

@@ -194,7 +194,8 @@ impl Reader<'_> {
             let one = match one {
                 ImportDeclarationSpecifier::ImportSpecifier(one) => one,
                 other => {
-                    let message = "import from `mimir` by name: `import { defineTool } from \"mimir\"`";
+                    let message =
+                        "import from `mimir` by name: `import { defineTool } from \"mimir\"`";
                     let at = other.span().start as usize;
                     return Err(vec![place(self.source, at, message.to_owned())]);
                 }
@@ -208,7 +209,8 @@ impl Reader<'_> {
             }
             if !VALUES.contains(&name.as_str()) {
                 let known = VALUES.join(", ");
-                let message = format!("`mimir` does not export `{name}`: it exports {known} and types");
+                let message =
+                    format!("`mimir` does not export `{name}`: it exports {known} and types");
                 return Err(vec![place(self.source, one.span.start as usize, message)]);
             }
             self.own.push(format!("{name}: {}", one.local.name));

@@ -88,7 +88,9 @@ impl About {
             let (export, called) = (found.export.clone(), found.name.clone());
             let name = snake(&called);
             if let Some(other) = taken.insert(name.clone(), called.clone()) {
-                let message = format!("`{called}` and `{other}` both map to the tool name `{name}`: rename one");
+                let message = format!(
+                    "`{called}` and `{other}` both map to the tool name `{name}`: rename one"
+                );
                 faults.push(at(&export, &message));
                 continue;
             }
@@ -236,7 +238,9 @@ fn one_of<T: for<'a> Deserialize<'a>>(
     match said {
         None | Some(Value::Null) => otherwise,
         Some(value) => serde_json::from_value(value).unwrap_or_else(|_| {
-            wrong(Err(format!("`{key}` is not valid: expected one of {known}")));
+            wrong(Err(format!(
+                "`{key}` is not valid: expected one of {known}"
+            )));
             otherwise
         }),
     }
@@ -248,7 +252,12 @@ fn hints(said: Option<Value>) -> Result<Hints, String> {
     let Some(said) = said else {
         return Ok(Hints::default());
     };
-    let wrong = || format!("`hints` is not valid: expected an object with any of {}, each true or false", KNOWN.join(", "));
+    let wrong = || {
+        format!(
+            "`hints` is not valid: expected an object with any of {}, each true or false",
+            KNOWN.join(", ")
+        )
+    };
     for (key, value) in said.as_object().ok_or_else(wrong)? {
         if !KNOWN.contains(&key.as_str()) || !value.is_boolean() {
             return Err(wrong());

@@ -133,7 +133,9 @@ fn each<T: for<'a> Deserialize<'a>>(
     let full = said.into_iter().map(|one| match one {
         Value::String(text) => Ok(json!({ key: text })),
         Value::Object(_) => Ok(one),
-        _ => Err(format!("`needs.{kind}`: each entry must be a string or an object")),
+        _ => Err(format!(
+            "`needs.{kind}`: each entry must be a string or an object"
+        )),
     });
     full.map(|one| serde_json::from_value(one?).map_err(|error| format!("`needs.{kind}`: {error}")))
         .collect()

@@ -131,7 +131,11 @@ fn code_is_read_and_verified() {
     fs::rename(&path, &other).unwrap();
     let seals = dir.path().join("cache/seals");
     fs::rename(seals.join("key"), seals.join("other")).unwrap();
-    assert_eq!(cache.code("other"), None, "it was stored under another name");
+    assert_eq!(
+        cache.code("other"),
+        None,
+        "it was stored under another name"
+    );
 }
 
 #[cfg(unix)]

@@ -92,7 +92,9 @@ fn serve(mut arguments: impl Iterator<Item = OsString>) -> Result<Vec<u8>, Compi
     let addressing = next().and_then(|word| Addressing::read(&word));
     let memory = next().and_then(|word| word.parse().ok());
     let (Some(addressing), Some(memory)) = (addressing, memory) else {
-        return Err(failed("it was started with unexpected arguments".to_owned()));
+        return Err(failed(
+            "it was started with unexpected arguments".to_owned(),
+        ));
     };
     bound_memory(memory).map_err(|error| failed(format!("cannot limit its memory: {error}")))?;
     let bytes = read_component().map_err(|error| failed(error.to_string()))?;

@@ -148,7 +148,8 @@ struct Answer {
 
 /// Returns the error of a response that is cut off, even if it was allowed at first.
 fn cut_off(error: Error) -> Error {
-    let message = "the response was cut off: the network permissions of the tool changed during the transfer";
+    let message =
+        "the response was cut off: the network permissions of the tool changed during the transfer";
     match error {
         Error::Blocked(_) => Error::Denied(ToolError::new(Code::PolicyDenied, message)),
         error => error,

@@ -48,8 +48,9 @@ impl Secrets {
                 continue;
             };
             let value = HeaderValue::from_str(&secret).map_err(|_| {
-                let message =
-                    format!("the secret for the header `{name}` has bytes that are not allowed in headers");
+                let message = format!(
+                    "the secret for the header `{name}` has bytes that are not allowed in headers"
+                );
                 ToolError::new(Code::InvalidInput, message)
             })?;
             all.push(Revealed {

@@ -41,7 +41,10 @@ impl Temporary {
         let path = std::env::temp_dir().join(name);
         #[cfg_attr(
             not(unix),
-            expect(unused_mut, reason = "only changed by modes, which this platform does not have")
+            expect(
+                unused_mut,
+                reason = "only changed by modes, which this platform does not have"
+            )
         )]
         let mut builder = DirBuilder::new();
         #[cfg(unix)]

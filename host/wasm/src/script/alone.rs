@@ -39,7 +39,8 @@ impl ScriptEngine {
             Turn::Done(Told::TooLarge {}) => Err(call::too_large(limits.output_bytes)),
             Turn::Done(Told::Error(fault)) => Err(failed(fault)),
             Turn::Wishes(_) => {
-                let message = "the code waits for a promise, but it can only compute while it is inspected";
+                let message =
+                    "the code waits for a promise, but it can only compute while it is inspected";
                 Err(ToolError::new(Code::ExecutionError, message))
             }
         }

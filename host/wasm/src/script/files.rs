@@ -153,10 +153,9 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
             let what = "is not empty; use `{recursive: true}` to remove its contents as well";
             (Code::InvalidInput, what.to_owned())
         }
-        ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => (
-            Code::InvalidPath,
-            "is not a valid path".to_owned(),
-        ),
+        ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => {
+            (Code::InvalidPath, "is not a valid path".to_owned())
+        }
         ErrorCode::InsufficientSpace => (
             Code::LimitExceeded,
             "cannot be written: the disk is full".to_owned(),

@@ -208,8 +208,12 @@ fn request(
 ) -> Result<Request<Bytes>, ToolError> {
     let mut request = Request::new(Bytes::from(data.bytes()?));
     *request.uri_mut() = mimir_net::uri(url)?;
-    *request.method_mut() = Method::from_bytes(method.as_bytes())
-        .map_err(|_| bad(format!("`{}` is not a valid HTTP method", text::visible(method))))?;
+    *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|_| {
+        bad(format!(
+            "`{}` is not a valid HTTP method",
+            text::visible(method)
+        ))
+    })?;
     for (name, value) in headers {
         let shown = text::visible(&name);
         let name = HeaderName::from_bytes(name.as_bytes())

@@ -181,7 +181,12 @@ fn hash(guest: &mut Guest, name: &str, (first, last): (bool, bool), bytes: &[u8]
         "sha384" => &digest::SHA384,
         "sha512" => &digest::SHA512,
         "sha512-256" => &digest::SHA512_256,
-        _ => return Err(Refused::new("EINVAL", format!("the hash `{name}` is not supported"))),
+        _ => {
+            return Err(Refused::new(
+                "EINVAL",
+                format!("the hash `{name}` is not supported"),
+            ));
+        }
     };
     let begun = if first { None } else { guest.hash.take() };
     let mut context = begun.unwrap_or_else(|| digest::Context::new(algorithm));

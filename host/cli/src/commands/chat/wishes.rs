@@ -46,7 +46,10 @@ const ALL: [(&str, &str); 8] = [
     ),
     ("/approvals", "your stored approvals"),
     ("/cost", "cost of this conversation so far"),
-    ("/model", "the model; `/model PROVIDER/MODEL` switches to another"),
+    (
+        "/model",
+        "the model; `/model PROVIDER/MODEL` switches to another",
+    ),
     ("/audit", "the newest lines of the audit log"),
     ("/clear", "start a new conversation"),
     ("/help", "this"),

@@ -57,9 +57,7 @@ pub fn workspace(workspace: &Workspace) -> Finding {
     if workspace.is_made() {
         Finding::good("workspace", root)
     } else {
-        let text = format!(
-            "{root}, which has no .mimir: default settings, no custom tools"
-        );
+        let text = format!("{root}, which has no .mimir: default settings, no custom tools");
         Finding::fair("workspace", text, "mimir init")
     }
 }
@@ -248,10 +246,7 @@ pub fn unknown_names(settings: &Settings, registry: &Registry) -> Vec<Finding> {
             .filter(|(_, name)| registry.get(name).is_none())
         {
             let near = mimir_core::names::did_you_mean(name, known.iter().copied());
-            let text = format!(
-                "{key} in {} names the unknown tool `{name}`",
-                file.shown
-            );
+            let text = format!("{key} in {} names the unknown tool `{name}`", file.shown);
             findings.push(Finding::fair(
                 "config",
                 text,

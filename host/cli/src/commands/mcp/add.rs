@@ -141,10 +141,7 @@ async fn started(
         Some(Err(error)) if server.url.is_some() => {
             note(styled(
                 WARN,
-                format_args!(
-                    "its tools were not listed: {}",
-                    visible(&error.message)
-                ),
+                format_args!("its tools were not listed: {}", visible(&error.message)),
             ));
             for way in &error.way_out {
                 note(format_args!("  {}", visible(way)));
@@ -380,7 +377,8 @@ fn raw(setup: &Setup, name: &str, user: bool) -> Result<Value, Failure> {
     })?;
     found.ok_or_else(|| {
         let message = format!("the server `{}` is not in this file", visible(name));
-        let way = "use `--user` for your user settings; without it, the project's settings are used";
+        let way =
+            "use `--user` for your user settings; without it, the project's settings are used";
         ToolError::new(Code::NotFound, message)
             .with_way_out([way.to_owned()])
             .into()

@@ -56,10 +56,7 @@ pub fn print(globals: &Globals, printer: Printer, agent: Agent) -> Result<Exit, 
             ));
             note(text);
         }
-        note(styled(
-            FAINT,
-            format_args!("Add to {}:", snippet.file),
-        ));
+        note(styled(FAINT, format_args!("Add to {}:", snippet.file)));
     }
     printer.result(&value, |out| writeln!(out, "{}", snippet.text))?;
     Ok(Exit::Done)

@@ -28,8 +28,7 @@ pub fn add(text: &str, servers: &[(String, Value)]) -> Result<Vec<Edit>, ToolErr
 /// Refuses a name that is in use.
 pub fn taken(name: &str) -> Result<(), ToolError> {
     let name = visible(prefix(name, 64));
-    let message =
-        format!("a server `{name}` already exists; `mimir mcp remove {name}` removes it");
+    let message = format!("a server `{name}` already exists; `mimir mcp remove {name}` removes it");
     Err(ToolError::new(Code::AlreadyExists, message))
 }
 
@@ -49,10 +48,7 @@ pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
 /// Edit that removes this server from a file.
 pub fn remove(text: &str, name: &str) -> Result<Vec<Edit>, ToolError> {
     if !read(text)?.mcp.servers.contains_key(name) {
-        let message = format!(
-            "this file has no server `{}`",
-            visible(prefix(name, 64))
-        );
+        let message = format!("this file has no server `{}`", visible(prefix(name, 64)));
         return Err(ToolError::new(Code::NotFound, message));
     }
     Ok(vec![Edit::remove(&["mcp", "servers", name])])

@@ -42,9 +42,7 @@ pub async fn component(setup: &Setup, file: &Path) -> Result<(PathBuf, Vec<u8>),
     let built = built.map_err(faulty)?;
     if let Some(bundler) = &built.bundler {
         let bundler = text::visible(&bundler.display().to_string());
-        note(format_args!(
-            "its imports were bundled by {bundler}"
-        ));
+        note(format_args!("its imports were bundled by {bundler}"));
     }
     for (tool, own) in &built.tools {
         if tool != own {

@@ -10,8 +10,8 @@ use crate::args::{Globals, Lang};
 use crate::commands::editing;
 use crate::exit::{Exit, Failure};
 use crate::output::{GOOD, Printer, STRONG, styled};
-use mimir::setup;
 use mimir::file_error::file_error;
+use mimir::setup;
 
 const TEMPLATE: &str = include_str!("../../templates/tool.yml.txt");
 

@@ -117,7 +117,9 @@ impl Inner {
             data_class: DataClass::Public,
             origin: format!("{}: {}", self.tool.name(), egress.target.host()),
         };
-        self.parent.floor.note_from(&label, ContentSource::Command(command));
+        self.parent
+            .floor
+            .note_from(&label, ContentSource::Command(command));
         self.session().read(&label, ContentSource::Command(command));
     }
 

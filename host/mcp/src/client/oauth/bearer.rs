@@ -273,7 +273,9 @@ impl Bearer {
 
     fn over(&self, why: &str) -> ToolError {
         let server = visible(&self.server);
-        self.wants(format!("the login at the server `{server}` has expired: {why}"))
+        self.wants(format!(
+            "the login at the server `{server}` has expired: {why}"
+        ))
     }
 
     fn wants(&self, message: String) -> ToolError {

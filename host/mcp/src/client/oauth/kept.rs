@@ -82,7 +82,10 @@ impl Kept {
     /// Stores the login.
     pub(super) fn write(&self, shelf: &dyn Logins, url: &Target) -> Result<(), ToolError> {
         let text = serde_json::to_string(self).map_err(|error| {
-            ToolError::new(mimir_core::Code::Internal, format!("cannot serialize the login: {error}"))
+            ToolError::new(
+                mimir_core::Code::Internal,
+                format!("cannot serialize the login: {error}"),
+            )
         })?;
         shelf.write(&key(&self.server, url), &text)
     }

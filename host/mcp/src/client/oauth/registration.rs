@@ -150,10 +150,12 @@ async fn register(
     scopes: &[String],
     clients: &Clients,
 ) -> Result<Client, ToolError> {
-    let place = issuer
-        .register
-        .clone()
-        .ok_or_else(|| ToolError::new(Code::Internal, "the authorization server has no registration endpoint"))?;
+    let place = issuer.register.clone().ok_or_else(|| {
+        ToolError::new(
+            Code::Internal,
+            "the authorization server has no registration endpoint",
+        )
+    })?;
     let wanted = match &issuer.methods {
         // A server without declared methods issues secrets, but usually accepts clients without one.
         None => Method::None,

@@ -81,7 +81,10 @@ async fn elicit(mut question: Asked, whose: Whose, peer: &Peer<RoleServer>, metr
             Err(wrong) => note = Some(wrong),
         }
     }
-    nobody(question, format!("No valid answer was given in {TRIES} attempts."));
+    nobody(
+        question,
+        format!("No valid answer was given in {TRIES} attempts."),
+    );
 }
 
 impl Session {

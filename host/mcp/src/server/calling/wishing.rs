@@ -70,7 +70,11 @@ async fn one(
         (Want::Form, ClientResult::ElicitResult(answer)) => serde_json::to_value(answer),
         (Want::Model, ClientResult::CreateMessageResult(answer)) => serde_json::to_value(answer),
         (Want::Roots, ClientResult::ListRootsResult(answer)) => serde_json::to_value(answer),
-        _ => return Err(failed("the client sent an answer of another kind".to_owned())),
+        _ => {
+            return Err(failed(
+                "the client sent an answer of another kind".to_owned(),
+            ));
+        }
     };
     value.map(Some).map_err(|error| failed(error.to_string()))
 }

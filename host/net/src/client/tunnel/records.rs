@@ -109,7 +109,9 @@ impl FromClient {
                 (_, true) => return Err("it does not begin with a ClientHello".into()),
                 (HANDSHAKE, false) => match answer.get() {
                     Answer::NONE => {
-                        return Err("the handshake continues before the server has responded".into());
+                        return Err(
+                            "the handshake continues before the server has responded".into()
+                        );
                     }
                     Answer::RETRY => {
                         answer.set(Answer::AGREED);

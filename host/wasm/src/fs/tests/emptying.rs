@@ -9,8 +9,14 @@ fn remove_dir_with_a_protected_entry_is_refused() {
     fs::create_dir_all(world.host("x/w")).unwrap();
     fs::write(world.host("x/w/.git"), "gitdir: elsewhere").unwrap();
     for (path, why) in [
-        ("sub", "`sub` contains or would contain a path protected by the rule `*.env`"),
-        ("a", "`a` contains or would contain a path protected by the rule `a/secrets`"),
+        (
+            "sub",
+            "`sub` contains or would contain a path protected by the rule `*.env`",
+        ),
+        (
+            "a",
+            "`a` contains or would contain a path protected by the rule `a/secrets`",
+        ),
         (".git", "`.git/"),
         ("x/y", "`x/y/repo/.git/hooks` is read-only"),
         ("x/w", "`x/w/.git` is read-only"),

@@ -95,7 +95,7 @@ fn undo_record_is_written_on_timeout_and_on_drop() {
                 false => {
                     drop(scope);
                     Vec::new()
-                },
+                }
             }
         });
         // Waits for background work.

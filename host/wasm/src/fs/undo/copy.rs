@@ -83,7 +83,10 @@ pub(super) fn hash(
 fn make_private(folder: &Path) -> io::Result<()> {
     #[cfg_attr(
         not(unix),
-        expect(unused_mut, reason = "only changed by modes, which this platform does not have")
+        expect(
+            unused_mut,
+            reason = "only changed by modes, which this platform does not have"
+        )
     )]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]

@@ -41,15 +41,16 @@ pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
         };
         let (value, after) = (&inner[..end], &inner[end + 1..]);
         let value = match quote {
-            '"' => unescaped(value).ok_or_else(|| {
-                format!("line {number}: programs disagree about `\\` in quotes")
-            })?,
+            '"' => unescaped(value)
+                .ok_or_else(|| format!("line {number}: programs disagree about `\\` in quotes"))?,
             _ => value.to_owned(),
         };
         let (behind, after) = after.split_once('\n').unwrap_or((after, ""));
         let behind = behind.trim();
         if !(behind.is_empty() || behind.starts_with('#')) {
-            return Err(format!("line {number}: unexpected text after the closing quote"));
+            return Err(format!(
+                "line {number}: unexpected text after the closing quote"
+            ));
         }
         number += inner[..end].matches('\n').count();
         all.insert(name.to_owned(), value.replace("\r\n", "\n").into());
