@@ -1,7 +1,7 @@
 //! Builds the hostile guests and writes a constant with the path of each.
 //!
-//! The constants are private to the test binary, where an unused one is an error: a guest that no test runs
-//! does not compile.
+//! The constants are private to the test binary, in which an unused one is an error: a guest without a test does not
+//! compile.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -19,7 +19,8 @@ fn main() -> Result<()> {
     for input in ["guests", "../wit", "../Cargo.lock", "build.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    // The test of the dependency matrix asks cargo about this platform only: the packages of others may not be on the machine.
+    // The test of the dependency matrix queries cargo about this platform only: packages of others may not be
+    // installed.
     println!("cargo::rustc-env=PLATFORM={}", env::var("TARGET")?);
     let mut code = String::new();
     programs(&here.join("guests"), &out, &mut code)?;
@@ -28,8 +29,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Builds `examples/*.rs` with a cargo of its own, in a target folder of its own: the outer cargo holds the
-/// lock of the usual one.
+/// Builds `examples/*.rs` with a separate cargo and target folder, because the outer cargo holds the lock of the usual
+/// one.
 fn programs(guests: &Path, out: &Path, code: &mut String) -> Result<()> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
@@ -48,7 +49,7 @@ fn programs(guests: &Path, out: &Path, code: &mut String) -> Result<()> {
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_RELEASE_STRIP", "true");
-    // What the outer build was told is not meant for another target.
+    // Settings of the outer build may not suit the other target.
     for name in [
         "RUSTFLAGS",
         "CARGO_ENCODED_RUSTFLAGS",
@@ -92,7 +93,7 @@ fn stems(folder: &Path, extension: &str) -> Result<BTreeSet<String>> {
             let stem = path
                 .file_stem()
                 .and_then(|stem| stem.to_str())
-                .ok_or("a name that is no UTF-8")?;
+                .ok_or("a name that is not UTF-8")?;
             stems.insert(stem.to_owned());
         }
     }

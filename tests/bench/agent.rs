@@ -1,5 +1,5 @@
-//! A turn of an agent beside the model's own time: the question as the provider takes it, its answer read from events, a
-//! call through the whole pipeline, the result put into the conversation.
+//! Overhead of an agent's turn, without the model's own time: the request in the provider's format, the streamed
+//! response, a call through the whole pipeline, and the result added to the conversation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use crate::measure::{Budget as Allowed, Pace, Report, Row, time, timed};
 use crate::subject::Subject;
 
-/// A turn beside the time of the model, to a call.
+/// A turn without the time of the model, relative to a call.
 const TURN: f64 = 20.0;
 
-/// Turns of one task: the conversation grows with each, and all of it is sent again.
+/// Turns of one task. The conversation grows with each, and all of it is sent again.
 const TURNS: u64 = 40;
 
-/// A model that answers at once: with a call, until the task has had its turns.
+/// A model that responds at once: with a call, until the task has had its turns.
 struct Instant(AtomicU64);
 
 impl Instant {
@@ -70,7 +70,7 @@ impl Model for Instant {
     }
 }
 
-/// Who reads every event, as `mimir run --json` writes them.
+/// A reader of all events, as `mimir run --json` writes them.
 struct Reads;
 
 impl Face for Reads {

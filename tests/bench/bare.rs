@@ -1,4 +1,4 @@
-//! The reference of the calls: wasmtime and nothing else, with the settings of mimir's own engine.
+//! The reference for calls: wasmtime alone, with the settings of mimir's engine.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ mod generated {
 use generated::exports::mimir::tool::toolset::GuestIndices;
 use generated::mimir::tool::types;
 
-/// Fuel of a call, as mimir gives it.
+/// Fuel of a call, the same as in mimir.
 const FUEL: u64 = 20_000_000_000;
 
-/// What a store needs to have WASI.
+/// Store data for WASI.
 struct State {
     wasi: WasiCtx,
     table: ResourceTable,
@@ -45,7 +45,7 @@ pub struct Bare {
     toolset: GuestIndices,
 }
 
-/// An engine like mimir's, and not the one that mimir uses: pools keep slots warm for whom they know.
+/// An engine like mimir's, but a separate one: pools keep warm slots for modules they have run before.
 pub fn engine() -> Engine {
     WasmHost::new(HostOptions::new(".")).engine().unwrap()
 }
@@ -62,7 +62,7 @@ impl Bare {
         Self { pre, toolset }
     }
 
-    /// A call in a fresh store and instance; gives how long the text of its result is.
+    /// Calls in a new store and instance; returns the length of the result's text.
     pub async fn call(&self, tool: &str, arguments: &str) -> usize {
         let state = State {
             wasi: WasiCtx::builder().build(),

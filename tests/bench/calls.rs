@@ -1,4 +1,4 @@
-//! One call after the other: the whole pipeline, its record in a file, beside wasmtime alone.
+//! Sequential calls through the whole pipeline, with the audit log in a file, compared with wasmtime alone.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::guests;
 use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::subject::Subject;
 
-/// Settings with every gate at work: lists, groups, an approval of the tool.
+/// Settings that use every policy check: lists, groups, an approval of the tool.
 pub fn settings() -> serde_json::Value {
     json!({
         "toolDiscovery": "off",

@@ -1,4 +1,4 @@
-//! `run_code` in WebAssembly, warm: the whole pipeline, a fresh engine, a program that does next to nothing.
+//! Warm `run_code` in WebAssembly: the whole pipeline, a new engine instance, a program that does next to nothing.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::program;
 use crate::subject::Subject;
 
-/// A language, the least of its programs, and its interpreter on this machine.
+/// A language, a minimal program in it, and its interpreter on this machine.
 struct Least {
     language: &'static str,
     code: &'static str,
     interpreter: [&'static str; 2],
-    /// A call, to the whole interpreter with the same program.
+    /// A call, relative to the whole interpreter with the same program.
     budget: f64,
 }
 
@@ -77,7 +77,7 @@ pub fn bench(report: &mut Report) {
                 assert_eq!(outcome.text(), "1\n");
             })
         };
-        // The engine is made ready once, and that is not what is measured.
+        // Preparing the engine happens once and is not measured.
         call(1);
         let pair = report.pair(language, pace, call, |times| {
             program::run(&mut interpreter, times)

@@ -1,4 +1,4 @@
-//! Commands: judging a script of them, and starting one in the sandbox of this machine.
+//! Commands: checking a script of them, and starting one in the sandbox of this machine.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use tokio::runtime::Runtime;
 use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::subject::Subject;
 
-/// Judging a script of fifty lines, to parsing it.
+/// Checking a script of fifty lines, relative to parsing it.
 const JUDGED: f64 = 8.0;
 
-/// What a start in the sandbox may take of one without.
+/// A start in the sandbox, relative to one without it.
 const STARTED: f64 = 5.0;
 
-/// The argument with which this program starts itself to start others, and the two ways.
+/// The argument with which this program starts itself to start commands, and the two modes.
 pub const CHILD: &str = "--commands";
 const BOXED: &str = "boxed";
 const PLAIN: &str = "plain";
 
-/// Ten lines as people write them.
+/// Ten lines of typical shell code.
 const LINES: &str = r#"set -euo pipefail
 cd src
 if [ -f Cargo.toml ]; then cat Cargo.toml; fi
@@ -80,8 +80,8 @@ fn judge(report: &mut Report) {
     });
 }
 
-/// In a process of its own: to fork one costs the more the more memory it has, and this one has all that was measured
-/// before.
+/// Measures in a separate process: forking costs more the more memory a process has, and this one still has the memory
+/// of earlier measurements.
 fn start(report: &mut Report) {
     let name = "`true` in the sandbox `process`";
     if let Err(fault) = ProcessSandbox::new().available() {
@@ -113,10 +113,10 @@ fn start(report: &mut Report) {
     });
 }
 
-/// What that process does: it starts `true` so often, in the sandbox or plainly, and says how many nanoseconds that took.
+/// The measuring process: starts `true` this many times, in the sandbox or directly, and prints the nanoseconds.
 pub fn child(way: &str, times: &str) {
     let times = times.parse().unwrap();
-    // As in the program.
+    // The same runtime as in the program.
     let runtime = Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = Program::Vector(vec!["true".to_owned()]);
@@ -128,7 +128,7 @@ pub fn child(way: &str, times: &str) {
                 let mut child = sandbox.start(&spec).await.unwrap();
                 child.handle.wait().await.unwrap();
             };
-            // What is found out once is no part of a start.
+            // One-time detection is not part of a start.
             timed(&runtime, 2, once);
             timed(&runtime, times, once)
         }

@@ -1,4 +1,4 @@
-//! From a component's bytes to code: compiling the built-in plugins, and loading them from the cache.
+//! Compilation of the built-in plugins, and loading them from the cache.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::bare;
 use crate::measure::{Budget, Report, Row, median, size, time};
 use crate::subject::Subject;
 
-/// How often it is compiled: it takes seconds, and the ratio is near one.
+/// Number of compilations: each takes seconds, and the ratio is near one.
 const TURNS: usize = 3;
 
 pub fn bench(report: &mut Report) {
@@ -57,7 +57,7 @@ pub fn bench(report: &mut Report) {
     });
 }
 
-/// Compiles the built-in plugins in a new host that keeps the code in `folder`, and asks what they are.
+/// Compiles the built-in plugins in a new host that caches code in `folder`, and describes them.
 async fn describe(folder: &TempDir) -> Duration {
     let mut options = HostOptions::new(folder.path().join("workspace"));
     options.cache_dir = Some(folder.path().join("cache"));
@@ -68,7 +68,7 @@ async fn describe(folder: &TempDir) -> Duration {
     start.elapsed()
 }
 
-/// From nothing in memory to an outcome, when everything is in the cache of `folder`.
+/// Time from a new host to the first outcome, with everything in the cache of `folder`.
 async fn first_call(folder: TempDir) -> Duration {
     let workspace = folder.path().join("workspace");
     std::fs::create_dir_all(&workspace).unwrap();

@@ -1,4 +1,4 @@
-//! A command in a container that waited for it, beside one for which the container is made.
+//! A command in a container from the pool, compared with one that waits for its container to be created.
 //!
 //! `.ci/containers cargo bench --workspace --bench speed -- container` starts an engine for it.
 
@@ -14,10 +14,10 @@ use crate::measure::{Budget, Pace, Report, Row, time};
 
 const NAME: &str = "a command in a container that waits";
 
-/// Made by `.ci/containers`.
+/// Image created by `.ci/containers`.
 const IMAGE: &str = "mimir-test/busybox";
 
-/// Longer than it takes to make the container that waits.
+/// Longer than it takes to create the pooled container.
 const MADE: Duration = Duration::from_secs(2);
 
 pub fn bench(report: &mut Report) {
@@ -62,7 +62,7 @@ pub fn bench(report: &mut Report) {
         |times| {
             let run = |_| {
                 let cold = sandbox();
-                // To look for the engine is no part of it.
+                // Finding the engine is not measured.
                 cold.available().unwrap();
                 once(&cold)
             };

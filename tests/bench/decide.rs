@@ -1,4 +1,4 @@
-//! What a thousand rules cost a call: the same question with them and without.
+//! Cost of a thousand rules: the same decision with them and without.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::guests;
 use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::subject::Subject;
 
-/// What a thousand rules add to a decision, to the decision without them.
+/// A decision with a thousand rules, relative to one without.
 const MOST: f64 = 2.0;
 
-/// A thousand rules of which each has to be looked at: all are about the tool that is called, and none speaks.
+/// A thousand rules that all must be checked: they are about the called tool, and none matches.
 fn rules() -> Value {
     let rule = |n: usize| match n % 5 {
         0 => json!({"when": {"text": {"glob": format!("src/{n}/**/*.rs")}}, "decision": "deny"}),

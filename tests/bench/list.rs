@@ -1,5 +1,5 @@
-//! `mimir tools list` with a thousand plugins beside ten, and with fifty tools beside another program: whole process,
-//! with the costs of all tools, when all were seen before.
+//! `mimir tools list` with a thousand plugins compared with ten, and with fifty tools compared with another program:
+//! whole process, with the costs of all tools, everything cached.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub fn bench(report: &mut Report) {
     beside_node(report, folder.path(), pace);
 }
 
-/// As many tools as many people have, of which some thirty come with mimir.
+/// A typical number of tools, with some thirty of mimir's own.
 const PLUGINS: usize = 30;
 
 fn beside_node(report: &mut Report, folder: &Path, pace: Pace) {
@@ -72,7 +72,7 @@ fn beside_node(report: &mut Report, folder: &Path, pace: Pace) {
     });
 }
 
-/// Puts so many plugins of one tool each into a workspace.
+/// Creates this many plugins of one tool each in a workspace.
 pub fn fill(workspace: &Path, count: usize) {
     let tools = workspace.join(".mimir/tools");
     std::fs::create_dir_all(&tools).unwrap();
@@ -81,7 +81,7 @@ pub fn fill(workspace: &Path, count: usize) {
     }
 }
 
-/// A small component with one typed function, of a size and a schema like those of a real tool.
+/// A small component with one typed function, with the size and schema of a typical tool.
 pub fn plugin(number: usize) -> Vec<u8> {
     let mut filler = String::new();
     for byte in 0..16 << 10 {

@@ -1,4 +1,4 @@
-//! How fast mimir is, each time beside a reference in the same run.
+//! Speed of mimir, each measurement compared with a reference in the same run.
 //!
 //! `cargo bench --workspace --bench speed` measures everything and prints the table of `README.md`;
 //! `… -- calls list` measures only these. It ends with an error if a budget is missed.
@@ -33,14 +33,14 @@ use std::process::ExitCode;
 use measure::Report;
 use mimir_kit::guests;
 
-/// As in the program, for mimir and for its reference.
+/// The same allocator as in the program, for mimir and for its reference.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A name, and what it measures.
+/// A name and its measurements.
 type Area = (&'static str, fn(&mut Report));
 
-/// What can be asked for by name.
+/// Areas that can be selected by name.
 const AREAS: &[Area] = &[
     ("calls", calls::bench),
     ("script", script::bench),
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         commands::child(way, times);
         return ExitCode::SUCCESS;
     }
-    // `cargo test` runs benches too, unoptimised: figures of that would mean nothing.
+    // `cargo test` runs benches too, unoptimised, so its figures would mean nothing.
     if !args.iter().any(|arg| arg == "--bench") {
         println!("nothing is measured without `cargo bench`");
         return ExitCode::SUCCESS;

@@ -1,5 +1,5 @@
-//! MCP: lists in this process, calls of the whole program over stdio and HTTP, and of a server behind it. Each beside a
-//! bare rmcp server that does the same.
+//! MCP: lists in this process, calls of the whole program over stdio and HTTP, and calls of a third-party server
+//! through it. Each is compared with a plain rmcp server that does the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,16 +27,16 @@ mod stdio;
 use bare::Bare;
 use client::Client;
 
-/// More tools than any model is given at a time.
+/// More tools than any model gets at a time.
 const TOOLS: usize = 200;
 
-/// Their list, to that of rmcp alone.
+/// Their list, relative to that of rmcp alone.
 const LIST: f64 = 0.2;
 
-/// Room for the longest list.
+/// Buffer size for the longest list.
 const PIPE: usize = 1 << 20;
 
-/// Nobody is asked in a bench.
+/// Approval handler for benches, where no person is available.
 struct Nobody;
 
 impl Approver for Nobody {

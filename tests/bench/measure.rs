@@ -1,6 +1,6 @@
-//! Two things measured side by side, and what came of it: rows of ours, a reference and their ratio.
+//! Paired measurements and their results: rows of ours, a reference and their ratio.
 //!
-//! Never here: what is measured.
+//! Out of scope: the measured operations.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, SamplingMode};
 use tokio::runtime::Runtime;
 
-/// How long it takes to do something so many times, one after the other.
+/// Time for running an operation a number of times, sequentially.
 pub fn timed(runtime: &Runtime, times: u64, mut once: impl AsyncFnMut()) -> Duration {
     runtime.block_on(async {
         let start = Instant::now();
@@ -19,14 +19,14 @@ pub fn timed(runtime: &Runtime, times: u64, mut once: impl AsyncFnMut()) -> Dura
     })
 }
 
-/// What a ratio has to be.
+/// Bound of a ratio.
 #[derive(Debug, Clone, Copy)]
 pub enum Budget {
-    /// No more than this.
+    /// At most this.
     AtMost(f64),
-    /// No less than this.
+    /// At least this.
     AtLeast(f64),
-    /// Only worth knowing.
+    /// No bound.
     Open,
 }
 
@@ -52,15 +52,15 @@ impl fmt::Display for Budget {
 
 /// One line of the result.
 pub struct Row {
-    /// What is measured, in a few words.
+    /// Name of the measurement.
     pub name: String,
-    /// Ours, with its unit.
+    /// Our value, with its unit.
     pub ours: String,
-    /// The reference, named, with its unit.
+    /// The reference: name, value and unit.
     pub reference: String,
-    /// Ours to the reference.
+    /// Our value relative to the reference.
     pub ratio: f64,
-    /// What the ratio has to be.
+    /// Bound of the ratio.
     pub budget: Budget,
 }
 
@@ -74,15 +74,15 @@ impl Row {
     }
 }
 
-/// How long a pair is measured, and how often the two take turns.
+/// Duration of the measurement of a pair, and the length of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// How many times one runs before it is the other's turn. More than one for what is too short for
-    /// the clock, or for a single turn to warm up.
+    /// Runs of one side before the other's turn. More than one for operations that are too short for the clock, or
+    /// that need to warm up.
     pub turn: u64,
-    /// How many samples criterion takes; ten at least.
+    /// Number of criterion's samples; at least ten.
     pub samples: usize,
-    /// For how long ours is measured; the reference takes its own time on top.
+    /// Measuring time of our side; that of the reference comes on top.
     pub time: Duration,
 }
 
@@ -99,7 +99,7 @@ impl Pair {
     }
 }
 
-/// Takes measurements and keeps what came of them.
+/// Takes measurements and records the results.
 pub struct Report {
     criterion: Criterion,
     rows: Vec<Row>,
@@ -107,7 +107,7 @@ pub struct Report {
 
 impl Report {
     pub fn new() -> Self {
-        // Ten thousand resamples say as much as the default's hundred thousand and take no time.
+        // Ten thousand resamples are as good as the default of a hundred thousand, and much faster.
         let criterion = Criterion::default().without_plots().nresamples(10_000);
         Self {
             criterion: criterion.warm_up_time(Duration::from_millis(300)),
@@ -115,8 +115,8 @@ impl Report {
         }
     }
 
-    /// Runs the two in turns, reference first. Each takes how often it is to run and says how long that took.
-    /// Turns stand the noise of a machine that others use: what slows one slows the other.
+    /// Runs the two sides in turns, reference first. Each takes the number of runs and returns their time. Turns
+    /// cancel out the noise of a shared machine: both sides are slowed equally.
     pub fn pair(
         &mut self,
         name: &str,
@@ -139,7 +139,7 @@ impl Report {
                 while left > 0 {
                     let turn = left.min(pace.turn);
                     let (other, own) = (reference(turn), ours(turn));
-                    // A turn that is cut short by the count is no sample.
+                    // A turn that is cut short by the count is not a sample.
                     if turn == pace.turn {
                         turns.0.push(own.as_secs_f64() / turn as f64);
                         turns.1.push(other.as_secs_f64() / turn as f64);
@@ -158,7 +158,7 @@ impl Report {
         }
     }
 
-    /// Keeps a row and prints it.
+    /// Records a row and prints it.
     pub fn row(&mut self, row: Row) {
         let Row {
             name,
@@ -174,12 +174,12 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Says why something could not be measured.
+    /// Prints the reason for skipping a measurement.
     pub fn skip(&self, name: &str, why: &str) {
         println!("bench {name}: skipped, {why}\n");
     }
 
-    /// Says what is worth knowing beside the rows.
+    /// Prints additional information about the rows.
     pub fn note(&self, text: impl fmt::Display) {
         println!("  {text}\n");
     }
@@ -204,13 +204,13 @@ impl Report {
     }
 }
 
-/// The middle one; 0 of none.
+/// The median; 0 for an empty slice.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// A time in the unit that suits it.
+/// Formats a time in a suitable unit.
 pub fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
@@ -219,7 +219,7 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// Bytes in the unit that suits them.
+/// Formats bytes in a suitable unit.
 pub fn size(bytes: f64) -> String {
     match bytes {
         b if b < 1024.0 * 1024.0 => format!("{:.0} KB", b / 1024.0),

@@ -1,5 +1,5 @@
-//! Resident memory: of a call under way, and of a host that waits. Each in a process of its own, because
-//! what one measurement has touched stays.
+//! Resident memory of running calls, and of an idle host. Each is measured in a separate process, because memory
+//! touched by one measurement stays resident.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::measure::{Budget, Report, Row, size};
 use crate::subject::Subject;
 use crate::{guests, list};
 
-/// The argument with which this program starts itself to measure one thing.
+/// The argument with which this program starts itself for one measurement.
 pub const CHILD: &str = "--child";
 
-/// Calls under way: as many as mimir allows.
+/// Running calls: as many as mimir allows.
 const CALLS: usize = 64;
 
-/// Plugins of the host that waits, and the most bytes that it may hold.
+/// Plugins of the idle host, and the most bytes that it may use.
 const PLUGINS: usize = 100;
 const IDLE_MOST: f64 = 40.0 * 1024.0 * 1024.0;
 
-/// How long everything that was started is given to fall asleep.
+/// Time for all started tasks to become idle.
 const SETTLE: Duration = Duration::from_secs(1);
 
 pub fn bench(report: &mut Report) {
@@ -70,7 +70,7 @@ fn measured<const N: usize>(what: &str) -> [f64; N] {
     figures.try_into().unwrap()
 }
 
-/// What the new process does: it prints bytes.
+/// The measuring process: prints bytes.
 pub fn child(what: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -87,7 +87,7 @@ pub fn child(what: &str) {
     for figure in figures {
         println!("{figure}");
     }
-    // The sleepers sleep on.
+    // The sleeping calls are not waited for.
     std::process::exit(0);
 }
 
@@ -98,7 +98,7 @@ async fn calls() -> Vec<f64> {
     let config = json!({"limits": {"concurrent": CALLS}, "tools": {"echo": approved, "sleep_an_hour": approved}});
     let subject: &'static Subject =
         Box::leak(Box::new(Subject::with_plugins(plugins, config).await));
-    // What is there once is no part of what a call takes: the first call loads the code, and is then gone.
+    // The first call loads the code, and then ends: one-time costs are not part of a call.
     subject.call("echo", json!({})).await;
     let first = tokio::time::timeout(
         Duration::from_millis(100),
@@ -126,7 +126,7 @@ async fn bare() -> Vec<f64> {
 }
 
 async fn idle() -> Vec<f64> {
-    // As every command of mimir that goes on for long does.
+    // As in every long-running command of mimir.
     #[cfg(target_os = "linux")]
     rustix::thread::disable_transparent_huge_pages(true).unwrap();
     let plugins = (0..PLUGINS).map(|number| (format!("plan_{number}"), list::plugin(number)));
@@ -145,7 +145,7 @@ async fn idle() -> Vec<f64> {
     vec![loaded, resident().unwrap()]
 }
 
-/// Bytes that this process holds in memory.
+/// Resident memory of this process in bytes.
 fn resident() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,4 +1,4 @@
-//! The guard of the way out beside the same client without it, and what many requests at a time hold of memory.
+//! The network policy check compared with the same client without it, and the memory use of many concurrent requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,15 +18,15 @@ use serde_json::json;
 
 use crate::measure::{Budget, Pace, Report, Row, time, timed};
 
-/// How many requests, by how many at a time.
+/// Number of requests, and of concurrent ones.
 const REQUESTS: usize = 1000;
 const TOGETHER: usize = 8;
 
-/// Bytes of each answer: a large page.
+/// Bytes of each response: a large page.
 const ANSWER: usize = 1 << 20;
 
-/// A call may hold its answer some times over: as it came, as text, and as what is made of that. More than this for
-/// each of those under way means that something is not let go.
+/// A call may hold its response several times: raw, as text, and converted. More than this for each running call means
+/// that memory is not released.
 const HELD: f64 = 8.0;
 
 pub fn bench(report: &mut Report) {
@@ -34,7 +34,7 @@ pub fn bench(report: &mut Report) {
     memory(report);
 }
 
-/// A server on loopback that answers every request of a connection with this much.
+/// A server on loopback that sends this many bytes for each request of a connection.
 fn server(answer: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -68,7 +68,8 @@ fn serve(mut stream: TcpStream, answer: usize) -> Option<()> {
     }
 }
 
-/// Keeps this thread, and those that it starts, on one core until this is dropped. Whether the kernel wakes a server
+/// Pins this thread, and those that it starts, to one core until it is dropped. The kernel's choice to wake a server
+/// on the same or another core would cost more than the policy check itself.
 /// beside its client or on another core says nothing of a guard and costs more than it.
 #[cfg(target_os = "linux")]
 struct OnCore(Option<rustix::thread::CpuSet>);
@@ -79,7 +80,7 @@ impl OnCore {
         let before = rustix::thread::sched_getaffinity(None).ok();
         let mut cores = rustix::thread::CpuSet::new();
         cores.set(core);
-        // A machine of one core has no other, and needs none.
+        // A machine with one core needs no pinning.
         let _ = rustix::thread::sched_setaffinity(None, &cores);
         Self(before)
     }
@@ -174,7 +175,7 @@ fn memory(report: &mut Report) {
         let outcome = kit.call("web_fetch", arguments);
         assert!(outcome.is_ok(), "{}", outcome.text());
     };
-    // What is made once is made before.
+    // One-time initialisation is done before.
     let together = |requests: usize| {
         std::thread::scope(|scope| {
             for _ in 0..TOGETHER {
@@ -205,7 +206,7 @@ fn memory(report: &mut Report) {
     });
 }
 
-/// The memory that this process has now, from which its peak counts anew; nothing where the system doesn't say.
+/// Resets the peak memory of this process and returns the current use; `None` if the system does not report it.
 fn forget_peak() -> Option<u64> {
     std::fs::write("/proc/self/clear_refs", "5").ok()?;
     status("VmRSS:")

@@ -1,4 +1,4 @@
-//! `mimir call` of a built-in tool from start to end, beside a Node that does nothing.
+//! The whole process `mimir call` with a built-in tool, compared with a Node that does nothing.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! Programs as a whole: mimir, which cargo builds before the bench, and the ones that it is measured against.
+//! Whole programs: mimir, which cargo builds before the bench, and the programs that it is compared with.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `mimir` in a workspace, with a cache of its own and nobody's settings.
+/// `mimir` in a workspace, with its own cache and without user settings.
 pub fn call(workspace: &Path, home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
     command
@@ -17,7 +17,7 @@ pub fn call(workspace: &Path, home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A program that may be missing.
+/// Another program, or `None` if it is not installed.
 pub fn other(program: impl AsRef<OsStr>) -> Option<Command> {
     let there = Command::new(&program)
         .arg("--version")
@@ -29,7 +29,7 @@ pub fn other(program: impl AsRef<OsStr>) -> Option<Command> {
         .then(|| Command::new(&program))
 }
 
-/// Runs it to its end so often; what it prints is read and thrown away.
+/// Runs a command to its end a number of times; its output is read and discarded.
 pub fn run(command: &mut Command, times: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..times {
@@ -40,7 +40,7 @@ pub fn run(command: &mut Command, times: u64) -> Duration {
     start.elapsed()
 }
 
-/// What it prints.
+/// The output of a command.
 pub fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(

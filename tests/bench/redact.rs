@@ -1,5 +1,5 @@
-//! Masking of secrets: ordinary text beside one search for one word by the standard library, the result of an ordinary
-//! call, and texts that are made to cost as much as possible.
+//! Masking of secrets: ordinary text compared with a search for one word by the standard library, the result of an
+//! ordinary call, and texts with the highest cost.
 
 use std::fs;
 use std::hint::black_box;
@@ -10,19 +10,19 @@ use mimir_core::Redactor;
 
 use crate::measure::{Budget, Pace, Report, Row, size, time};
 
-/// Masking clean text, to `str::contains` over it.
+/// Masking clean text, relative to `str::contains` over it.
 const MASKED: f64 = 80.0;
 
 /// Bytes of an outcome.
 const OUTCOME: usize = 100_000;
 
-/// How much text is masked at a time.
+/// Bytes of text masked at a time.
 const CLEAN: usize = 8 << 20;
 
-/// As much as a result can hold.
+/// Bytes of the largest possible result.
 const HOSTILE: usize = 16 << 20;
 
-/// What costs most: words that rules begin with and as much as possible of what may follow.
+/// The most expensive texts: words that rules begin with, followed by as many matching characters as possible.
 const UNITS: [&str; 6] = [
     "key=",
     "curl -H \"X-Api-Key: abcd1234efgh\" ",
@@ -49,7 +49,7 @@ pub fn bench(report: &mut Report) {
         time: Duration::from_secs(1),
     };
     let search = |text: &str| {
-        // No word of a source file; what is searched in must not be known to the compiler.
+        // A word that is in no source file. The searched text must not be known to the compiler.
         let start = Instant::now();
         black_box(black_box(text).contains("\u{1}no such word"));
         start.elapsed()
@@ -98,19 +98,19 @@ pub fn bench(report: &mut Report) {
     }
 }
 
-/// Bytes per second.
+/// Formats bytes per second.
 fn per_second(rate: f64) -> String {
     format!("{:.0} MB/s", rate / 1e6)
 }
 
-/// How long it takes to look through a text.
+/// Time for scanning a text.
 fn masked(redactor: &Redactor, text: &str) -> Duration {
     let start = Instant::now();
     black_box(redactor.find(black_box(text).as_bytes()));
     start.elapsed()
 }
 
-/// This repository's own sources, but for those that are about secrets, over and over.
+/// The sources of this repository, without those about secrets, repeated.
 fn sources() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut text = String::new();

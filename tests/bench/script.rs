@@ -1,4 +1,4 @@
-//! A tool in a YAML file, warm: the whole pipeline, a fresh engine, its code evaluated anew.
+//! A warm tool in a YAML file: the whole pipeline, a new engine instance, its code evaluated again.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::subject::Subject;
 
-/// The least of scripts, to the least of plugins.
+/// A minimal script, relative to a minimal plugin.
 const CALLED: f64 = 25.0;
 
 const TRIVIAL: &str = "\
@@ -32,7 +32,7 @@ pub fn bench(report: &mut Report) {
             assert_eq!(outcome.text(), "Hello, bench!");
         })
     };
-    // The engine is made ready once, and that is not what is measured.
+    // Preparing the engine happens once and is not measured.
     call(1);
     let pace = Pace {
         turn: 20,

@@ -1,4 +1,4 @@
-//! `file_search` over a tree of 200 MB beside ripgrep, both as whole processes; and without the process.
+//! `file_search` in a tree of 200 MB compared with ripgrep, both as whole processes; and without the process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn lines(printed: &str) -> usize {
         .count()
 }
 
-/// The same call in this process, where the component is loaded already.
+/// The same call in this process, in which the component is already loaded.
 fn inside(report: &Report, workspace: &Path, reference: f64) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

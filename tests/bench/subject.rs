@@ -1,4 +1,4 @@
-//! mimir in this process, set up as the command line does it: tools from a folder, rules, a record in a file.
+//! mimir in this process, set up as on the command line: tools from a folder, rules, an audit log in a file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace with tools, and a pipeline over it.
+/// A workspace with tools, and a pipeline for it.
 pub struct Subject {
     folder: TempDir,
     pipeline: Pipeline,
 }
 
-/// Nobody is asked in a bench: what may run is in the settings.
+/// Approval handler for benches, where no person is available; the settings say what may run.
 struct Nobody;
 
 impl Approver for Nobody {
@@ -37,7 +37,7 @@ impl Approver for Nobody {
 }
 
 impl Subject {
-    /// A workspace in a temporary folder with these files as tools, each under a name of its own.
+    /// Creates a temporary workspace with these files as tools, each under its own name.
     pub async fn with_plugins(
         plugins: impl IntoIterator<Item = (String, Vec<u8>)>,
         config: Value,
@@ -52,14 +52,14 @@ impl Subject {
         Self::at(folder, &workspace, Vec::new(), config).await
     }
 
-    /// A workspace in a temporary folder with this script.
+    /// Creates a temporary workspace with this script.
     pub async fn with_script(name: &str, text: &str) -> Self {
         let folder = folder();
         let workspace = folder.path().join("workspace");
         let tools = workspace.join(".mimir/tools");
         std::fs::create_dir_all(&tools).unwrap();
         std::fs::write(tools.join(format!("{name}.yml")), text).unwrap();
-        // Nobody is there to be asked; the script's words make the session untrusted.
+        // No person can approve, and the script's output makes the session untrusted.
         let config = json!({"tools": {"run_code": {
             "approval": "allow",
             "labels": {"acceptsUntrusted": true},
@@ -67,12 +67,12 @@ impl Subject {
         Self::at(folder, &workspace, Vec::new(), config).await
     }
 
-    /// The built-in tools over a folder that exists. What mimir keeps goes elsewhere.
+    /// Creates a subject with the built-in tools in an existing folder. mimir's own files are stored elsewhere.
     pub async fn with_builtins(workspace: &Path) -> Self {
         Self::with_builtins_in(folder(), workspace).await
     }
 
-    /// The same; what mimir keeps goes to `folder`, or is there already.
+    /// Creates the same subject, with mimir's own files in `folder`, which may already contain them.
     pub async fn with_builtins_in(folder: TempDir, workspace: &Path) -> Self {
         Self::at(folder, workspace, builtins(), json!({})).await
     }
@@ -109,14 +109,14 @@ impl Subject {
         }
     }
 
-    /// What is decided about a call, without making it.
+    /// The decision about a call, without running it.
     pub async fn decided(&self, tool: &str, arguments: Value) -> Decision {
         let call = Call::new(tool, arguments, context());
         let explanation = self.pipeline.explain(call).await.unwrap();
         explanation.evaluation.decision()
     }
 
-    /// A call that has to succeed.
+    /// Runs a call that must succeed.
     pub async fn call(&self, tool: &str, arguments: Value) -> Outcome {
         let call = Call::new(tool, arguments, context());
         let outcome = self.pipeline.call(call).await;
@@ -124,12 +124,12 @@ impl Subject {
         outcome
     }
 
-    /// The pipeline itself.
+    /// The pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// How many calls are on record, in a log that verifies.
+    /// Number of calls in the audit log, which must verify.
     pub fn recorded(&self) -> usize {
         let log = Log::at(self.folder.path().join("audit.jsonl"));
         let report = verify(&log.snapshot().unwrap(), None, None).unwrap();

@@ -1,4 +1,4 @@
-//! Many calls at once on two workers: how many a second, beside wasmtime alone.
+//! Concurrent calls on two workers: calls per second, compared with wasmtime alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::guests;
 use crate::measure::{Budget, Pace, Report, Row};
 use crate::subject::Subject;
 
-/// Tasks that call; as many as may run of one plugin at a time, so that nobody waits for a slot.
+/// Concurrent tasks: as many as may run of one plugin at a time, so that none waits for a slot.
 const TASKS: u64 = 8;
 
-/// Calls before the other has its turn. Enough for both workers to be busy nearly all the time.
+/// Calls per turn. Enough to keep both workers busy nearly all the time.
 const TURN: u64 = 2_000;
 
 pub fn bench(report: &mut Report) {
@@ -64,7 +64,7 @@ pub fn bench(report: &mut Report) {
     });
 }
 
-/// Runs `call` so often, in several tasks.
+/// Runs `call` a number of times, in several tasks.
 async fn spread<F: Future<Output = ()> + Send + 'static>(
     times: u64,
     call: impl Fn() -> F + Clone + Send + 'static,

@@ -1,22 +1,22 @@
-//! A source tree to search, the same on every machine: code-like text, logs, binaries, things that are ignored.
+//! A generated source tree for searches, the same on every machine: code-like text, logs, binaries, ignored files.
 
 use std::fs;
 use std::path::Path;
 
-/// What is looked for. It is in no file by chance.
+/// The searched text. No file contains it by chance.
 pub const NEEDLE: &str = "remaining_fuel_budget";
 
-/// In every so many source files there is one line with it: as many as a result holds without being cut.
+/// One source file in this many contains it: as many matches as a result holds without being cut.
 const NEEDLE_EVERY: usize = 80;
 
-/// Source files, and the folders over which they are spread.
+/// Source files, and the folders that contain them.
 const FILES: usize = 12_000;
 const FOLDERS: usize = 600;
 
-/// Log files and binaries, each of some megabytes.
+/// Log files and binaries, of some megabytes each.
 const LARGE: usize = 6;
 
-/// What a file is made of: words as code has them, a few of them rare relatives of the needle.
+/// Words of a file: as in code, with a few that resemble the searched text.
 const WORDS: [&str; 48] = [
     "fn",
     "let",
@@ -68,7 +68,7 @@ const WORDS: [&str; 48] = [
     "Vec<u8>",
 ];
 
-/// A small generator of numbers (xorshift), so that the tree depends on nothing else.
+/// A small random number generator (xorshift), so that the tree depends on nothing else.
 struct Random(u64);
 
 impl Random {
@@ -84,11 +84,11 @@ impl Random {
     }
 }
 
-/// What was made.
+/// A generated tree.
 pub struct Tree {
     /// Bytes that a search has to read.
     pub bytes: u64,
-    /// Lines with the needle in files that count.
+    /// Matching lines in files that are not ignored.
     pub matches: usize,
 }
 
@@ -105,7 +105,7 @@ pub fn fill(root: &Path) -> Tree {
         fs::write(path, content).unwrap();
         content.len() as u64
     };
-    // A repository, so that everybody honours the .gitignore.
+    // A repository, so that every program honours the .gitignore.
     write(".git/HEAD", b"ref: refs/heads/main\n");
     write(".gitignore", b"/build/\n*.min.js\n");
     for number in 0..FILES {
@@ -128,7 +128,7 @@ pub fn fill(root: &Path) -> Tree {
             .iter_mut()
             .for_each(|byte| *byte = random.next() as u8);
         write(&format!("assets/image_{number}.bin"), &binary);
-        // What counts for nobody, full of what is looked for.
+        // Ignored files, full of the searched text.
         write(
             &format!("build/out_{number}.rs"),
             NEEDLE.repeat(50_000).as_bytes(),

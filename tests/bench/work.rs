@@ -1,5 +1,5 @@
-//! Scripts and programs that have something to do, beside the interpreters of the machine doing the same: those as whole
-//! processes, as who has no mimir runs them; ours warm, but for the one that is a whole process too.
+//! Scripts and programs with real work, compared with the interpreters of the machine as whole processes, as they run
+//! without mimir. Ours are warm, except for the one that is a whole process too.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::program;
 use crate::subject::Subject;
 
-/// What a script is given to do: some text, some rows, as tools have it. Its last line is the result.
+/// Scripts with typical work of tools: some text, some rows. The last line is the result.
 const SCRIPTS: [(&str, &str); 2] = [
     (
         "JSON of 1 MB, read and written",
@@ -36,7 +36,7 @@ const result = found + " " + days;
     ),
 ];
 
-/// What Python is given to do. Each prints one line.
+/// Python programs. Each prints one line.
 const PROGRAMS: [(&str, &str); 4] = [
     (
         "calls and numbers",
@@ -56,13 +56,13 @@ const PROGRAMS: [(&str, &str); 4] = [
     ),
 ];
 
-/// What a script may take of a whole `node` that does the same.
+/// A script, relative to a whole `node` process with the same work.
 const SCRIPT: f64 = 1.75;
 
-/// What Python may take of the machine's.
+/// Our Python, relative to the machine's.
 const PROGRAM: f64 = 2.8;
 
-/// What a new process may take of a new `python3`.
+/// A new process, relative to a new `python3`.
 const PROCESS: f64 = 0.6;
 
 /// Longer than compiled code counts as just written.
@@ -152,7 +152,7 @@ fn process(report: &mut Report) {
     settle(&home);
     let words = ["call", "run_code", "language=python", "code=print(1)"];
     let mut mimir = program::call(&workspace, &home, &words);
-    // The engine is compiled once per machine; a moment later it is known that its code lies there as it was written.
+    // The engine is compiled once per machine; shortly after, its code in the cache counts as unchanged.
     for _ in 0..2 {
         assert_eq!(program::printed(&mut mimir), "1\n");
         std::thread::sleep(WRITTEN);
@@ -176,7 +176,7 @@ fn process(report: &mut Report) {
     });
 }
 
-/// The settings of somebody who lets code run unasked.
+/// Writes settings that let code run without approval.
 fn settle(home: &Path) {
     let config = home.join("config");
     std::fs::create_dir_all(&config).unwrap();
@@ -187,11 +187,11 @@ fn settle(home: &Path) {
     .unwrap();
 }
 
-/// A script that nobody calls, for a workspace that has one.
+/// An unused script, for a workspace that has one.
 const NONE: &str = "name: none\ndescription: Does nothing.\nschema: {type: object}\ncode: export default () => ''\n";
 
 fn python(code: &str) -> Option<Command> {
-    // The program itself: what is found first may be a script that looks for it, which takes ten times as long.
+    // The interpreter itself: the first `python3` in `PATH` may be a wrapper script, which takes ten times as long.
     let mut found = program::other("python3")?;
     found.args(["-c", "import sys; print(sys.executable)"]);
     let mut python = program::other(program::printed(&mut found).trim())?;

@@ -1,5 +1,5 @@
-//! Programs run here and by the interpreters of the machine: what they write and their exit codes are the same, in as
-//! many cases as is promised. The rest is named here, and in the words about the languages.
+//! Compares programs here and in the interpreters of the machine: output and exit codes must agree in a promised
+//! percentage of cases. The known differences are listed here, and in the descriptions of the languages.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -12,10 +12,10 @@ use super::{Left, Place, left, plain};
 const PYTHON: &str = include_str!("python.txt");
 const BASH: &str = include_str!("bash.txt");
 
-/// Programs with the exit code and the output that bash 5.2 had for them: `=== CODE`, then the output.
+/// Programs with their exit code and output in bash 5.2: `=== CODE`, then the output.
 const RECORDED: &str = include_str!("bash_recorded.txt");
 
-/// The programs of a file, by their names.
+/// The programs of a file, by name.
 fn programs(text: &'static str) -> Vec<(&'static str, &'static str)> {
     let all = text.split("### ").skip(1);
     all.map(|one| one.split_once('\n').unwrap()).collect()
@@ -25,7 +25,7 @@ fn real(interpreter: &str, code: &str) -> Left {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(interpreter)
         .args(["-c", code])
-        // bash takes the first as the name of the program.
+        // bash takes the first argument as the name of the program.
         .args((interpreter == "bash").then_some("bash"))
         .args(["one", "two words"])
         .current_dir(folder.path())
@@ -39,7 +39,7 @@ fn real(interpreter: &str, code: &str) -> Left {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Who reads nothing may be gone by now.
+    // A program that does not read stdin may have ended by now.
     child.stdin.take().unwrap().write_all(b"a b\nc\n").ok();
     let output = child.wait_with_output().unwrap();
     Left {
@@ -49,7 +49,7 @@ fn real(interpreter: &str, code: &str) -> Left {
     }
 }
 
-/// Compares all programs. `known` are the ones that differ, which have to: a list that is too long is wrong, too.
+/// Compares all programs. `known` are the ones that must differ: a list with too many entries fails, too.
 fn compare(interpreter: &str, language: &str, text: &'static str, known: &[&str], least: f64) {
     let all = programs(text);
     let mut differing = Vec::new();
@@ -77,9 +77,9 @@ fn compare(interpreter: &str, language: &str, text: &'static str, known: &[&str]
 fn python_does_what_python_does() {
     assert!(programs(PYTHON).len() >= 150);
     let known = [
-        // Errors of the system have the numbers of WASI.
+        // System errors have the numbers of WASI.
         "file errors",
-        // There are no processes.
+        // WASI has no processes.
         "subprocess",
         // `bz2`, `lzma` and `ssl` are libraries in C.
         "compression formats",
@@ -92,7 +92,7 @@ fn python_does_what_python_does() {
 #[ignore = "needs bash and what a machine has with it"]
 fn bash_does_what_bash_does() {
     assert!(programs(BASH).len() >= 60);
-    // `set -u` ends a script with 1, and stdin is there again for the command after the one that read it.
+    // `set -u` ends a script with 1, and stdin is available again to the command after the one that read it.
     compare("bash", "bash", BASH, &["nounset", "stdin"], 0.97);
 }
 
@@ -125,7 +125,7 @@ fn bash_says_which_bound_it_reached_and_does_not_go_on() {
     ] {
         let code = format!("{code}; echo on");
         let outcome = Place::new().call(json!({"language": "bash", "code": code}));
-        // The memory of the call may end it before the bound of the command does.
+        // The memory limit of the call may apply before the limit of the command.
         if let Err(error) = outcome.result() {
             assert_eq!(error.code, Code::LimitExceeded, "{code}: {error:?}");
             continue;

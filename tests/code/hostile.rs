@@ -1,4 +1,5 @@
-//! Code that means harm: a code or an exit code, a sentence, a bounded time, and the next call unharmed.
+//! Malicious code: each case ends with a code or an exit code, a message, within a time limit, and does not affect the
+//! next call.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,8 @@ use serde_json::json;
 
 use super::{Place, left};
 
-/// What each comes to: a failure with this code, one of a bound, whichever is reached first, or an exit code with this
-/// on stderr or stdout.
+/// Expected outcome: a failure with this code, a failure of any limit that is reached first, or an exit code with this
+/// text on stderr or stdout.
 enum Comes {
     Stopped(Code, &'static str),
     Bounded,
@@ -128,7 +129,7 @@ fn what_harms_is_stopped_and_harms_nobody_else() {
     for (language, code, comes) in HOSTILE {
         let wait = match comes {
             Stopped(Code::Timeout, _) | Bounded => 2_000,
-            // A slow machine, and an engine that was not optimised for it.
+            // Allows for a slow machine, and an engine that was not optimised for it.
             _ => 30_000,
         };
         let start = Instant::now();
@@ -285,7 +286,7 @@ fn what_nobody_keeps_is_bounded() {
             "{code}: {left:?}"
         );
     }
-    // What is removed makes room.
+    // Removed files free their space.
     let again = "import os\npart = b'x' * (100 << 20)\nfor at in range(4):\n    open('/tmp/a', 'wb').write(part)\n    if at % 2: os.remove('/tmp/a')\nfor at in range(10_500):\n    open('/tmp/b', 'w').close()\n    os.rename('/tmp/b', '/tmp/c')\n    os.mkdir('/tmp/d')\n    os.rmdir('/tmp/d')\nprint('done')";
     let left = left(&place.call(json!({"language": "python", "code": again, "timeout": 60_000})));
     assert_eq!((left.stdout.as_str(), left.code), ("done\n", 0), "{left:?}");
@@ -352,7 +353,7 @@ fn code_adds_no_more_to_the_workspace_than_one_call_may() {
             }
         }
     }
-    // What is removed makes room, and each call of a session may add as much.
+    // Removed files free their space, and each call of a session may add as much again.
     let again = "import os\nfor at in range(100):\n    open('a', 'wb').write(b'x' * 1_000_000)\n    os.remove('a')\n    os.mkdir('d')\n    os.rmdir('d')\nopen(f'kept{len(os.listdir())}', 'wb').write(b'x' * 3_000_000)\nprint('done')";
     for _ in 0..3 {
         let outcome = place.call(json!({"language": "python", "code": again, "session": "s"}));

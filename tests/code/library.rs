@@ -1,11 +1,12 @@
-//! The library of Python in the engine: what is there works, and what is not is what the note of the engine names.
+//! The Python standard library in the engine: the available modules work, and the missing ones are those listed in the
+//! engine's note.
 
 use mimir_core::code::{Engine as _, Language};
 use serde_json::json;
 
 use super::Place;
 
-/// Modules of Windows, which no interpreter of another system has.
+/// Modules for Windows, missing in every other interpreter.
 const WINDOWS: [&str; 4] = ["msvcrt", "nt", "winreg", "winsound"];
 
 #[test]
@@ -37,7 +38,7 @@ for name in sorted(sys.stdlib_module_names):
 
 #[test]
 fn python_modules_of_the_library_work() {
-    // A busy machine takes its time.
+    // Allows for a busy machine.
     let place = Place::with_limits(json!({"timeMs": 600_000}));
     for (code, says) in [
         ("help(len)", "Return the number of items in a container."),
@@ -61,7 +62,7 @@ import smtplib, ftplib, imaplib, poplib, mailbox, netrc, pyclbr, trace, webbrows
 print(_pydecimal.Decimal(1) / 4, http.server.HTTPServer.__mro__[1].__name__)",
             "0.25 TCPServer\n",
         ),
-        // They name it, and use something else.
+        // These mention a missing module but use another one.
         (
             "import bz2, ctypes, ctypes.util, io, tarfile
 print(ctypes.sizeof(ctypes.c_long), ctypes.sizeof(ctypes.c_void_p), ctypes.c_uint8(300).value, ctypes.util.find_library('c'))
@@ -93,7 +94,7 @@ db.executemany('insert into t values(?, ?)', [(i % 3, 2.0) for i in range(160_00
 print(db.execute('select a, count(*) from t group by a').fetchall())",
             "[(0, 53334), (1, 53333), (2, 53333)]\n",
         ),
-        // What is sorted is more than SQLite keeps in memory.
+        // The sorted data is more than SQLite holds in memory.
         (
             "import sqlite3
 for path in ('/tmp/a.db', 'a.db'):

@@ -1,6 +1,6 @@
-//! Code in WebAssembly: what it does is what the real interpreters do, and what harms is stopped.
+//! Code in WebAssembly: it behaves as in the real interpreters, and harmful code is stopped.
 //!
-//! A tool of the test's own hands code to the engines, so that nothing but them is between the code and its result.
+//! A tool of this test passes code directly to the engines, so that nothing else can affect the result.
 
 mod agreement;
 mod hostile;
@@ -35,7 +35,7 @@ use mimir_wasm::{HostOptions, Loaded, SystemClock, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace in which code runs.
+/// A workspace for running code.
 pub struct Place {
     workspace: TempDir,
     _state: TempDir,
@@ -44,7 +44,7 @@ pub struct Place {
     runtime: tokio::runtime::Runtime,
 }
 
-/// What code left.
+/// Result of code.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Left {
     pub stdout: String,
@@ -107,12 +107,12 @@ impl Backend for Runs {
     }
 }
 
-/// Text as a model reads it: what would be escaped inside JSON, where no reader of JSON takes it, is so before.
+/// Sanitises text as it is done for a model: some characters would otherwise be escaped in JSON.
 fn plain(text: &str) -> String {
     mimir_core::text::sanitize(text.to_owned())
 }
 
-/// Output as text: of more than a result may have, less.
+/// Output as text, shortened if it exceeds the limit of a result.
 fn ends(bytes: &[u8]) -> String {
     let text = plain(&String::from_utf8_lossy(bytes));
     if text.len() < 20_000 {
@@ -180,12 +180,12 @@ impl Place {
         Self::with_tools(access, &[])
     }
 
-    /// One that has tools in YAML files too, by the names of these. All that they need is granted.
+    /// Creates a workspace with these tools in YAML files, with all their needs granted.
     pub fn with_tools(access: Access, tools: &[(&str, &str)]) -> Self {
         Self::with_settings(access, tools, json!({}))
     }
 
-    /// One with these bounds of each call.
+    /// Creates a workspace with these limits of each call.
     pub fn with_limits(limits: Value) -> Self {
         Self::with_settings(Access::ReadWrite, &[], json!({ "limits": limits }))
     }
@@ -198,7 +198,7 @@ impl Place {
             std::fs::write(folder.join(name), text).unwrap();
         }
         let mut options = HostOptions::new(workspace.path());
-        // Shared: the engines take seconds to compile.
+        // The cache is shared, because the engines take seconds to compile.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("code-cache");
         options.cache_dir = Some(cache);
         let scripts = Scripts::new(WasmHost::new(options), engines(), folder);
@@ -254,7 +254,7 @@ impl Place {
         self.observed(name, arguments, None)
     }
 
-    /// A call that somebody watches.
+    /// Runs a call with an observer.
     pub fn observed(
         &self,
         name: &str,
@@ -274,7 +274,7 @@ impl Place {
         self.runtime.block_on(self.pipeline.call(call))
     }
 
-    /// Code that comes to its end.
+    /// Runs code that must end.
     pub fn run(&self, language: &str, code: &str) -> Left {
         let outcome = self.call(json!({
             "language": language, "code": code, "args": ["one", "two words"], "stdin": "a b\nc\n",

@@ -1,10 +1,10 @@
-//! JavaScript as Node runs it: snippets of the kind that models write, and what Node 22 prints for them.
+//! JavaScript compared with Node: typical snippets of models, and the output of Node 22.
 
 use serde_json::json;
 
 use super::{Place, left};
 
-/// Snippets by their names, each with the output that Node gives: recorded, so that no Node is needed here.
+/// Snippets by name, each with Node's output. It is recorded, so that Node is not needed.
 const SNIPPETS: &str = include_str!("node.txt");
 
 #[test]
@@ -94,7 +94,7 @@ fn javascript_errors_have_their_class_and_their_stack() {
             .starts_with("Uncaught Error: plain\n    at main.js:1:"),
         "{left:?}"
     );
-    // A stack that the program reads says the same.
+    // The stack that a program reads has the same form.
     let code = "function f() { throw new RangeError('r'); }\ntry { f() } catch (e) { console.log(e.stack) }";
     let left = place.run("javascript", code);
     assert!(

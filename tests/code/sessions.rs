@@ -1,4 +1,4 @@
-//! Sessions of Python: what one call has made the next one finds, within the bounds of each.
+//! Python sessions: variables of one call are available to the next one, within the limits of each call.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn what_was_made_is_there_again() {
         "n += 1\nprint(f(n), math.floor(2.5))\nopen('/tmp/x', 'w').write('1')",
     );
     assert_eq!(second.stdout, "42 2\n", "{second:?}");
-    // Another one, and none, know nothing of it.
+    // Another session, and no session, do not have the variable.
     for other in ["b", ""] {
         let mut wish = json!({"language": "python", "code": "import os\nprint('n' in globals(), os.path.exists('/tmp/x'))"});
         if !other.is_empty() {
@@ -151,7 +151,7 @@ fn each_call_has_its_own_output_and_arguments() {
     assert_eq!(two.stdout, "[] ''\n");
 }
 
-/// Keeps what it is told.
+/// Records what it observes.
 #[derive(Default)]
 struct Listener(Arc<Mutex<Vec<String>>>);
 
@@ -178,7 +178,8 @@ fn session_lets_go_of_whoever_watched_a_call_before_the_call_is_answered() {
         let (heard, watcher) = (Arc::clone(&listener.0), Arc::downgrade(&listener));
         let outcome = place.observed("run", wish, Some(listener));
         assert_eq!(left(&outcome).code, 0);
-        // Over MCP an answer waits for the last words of its call, until nobody can say any.
+        // Over MCP a response waits until all events of its call are sent, which requires that the observer is
+        // dropped.
         assert!(watcher.upgrade().is_none(), "{at}");
         let heard = heard.lock().unwrap();
         assert_eq!(*heard, [format!("log {at}"), format!("line {at}")]);

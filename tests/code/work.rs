@@ -1,4 +1,4 @@
-//! What code is given and what comes of it, in each language.
+//! Input and results of code, in each language.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ fn files_are_those_of_the_workspace() {
             "{language}: {left:?}"
         );
         let out = std::fs::read_to_string(place.path().join("out.txt")).unwrap();
-        // `tr` knows ASCII, as the real one does.
+        // `tr` handles ASCII only, as the real one does.
         assert!(
             ["HÄLLO", "HäLLO"].contains(&out.as_str()),
             "{language}: {out}"
@@ -99,7 +99,7 @@ fn output_up_to_a_kill_is_kept() {
         ),
         ("javascript", "console.log('before'); while (true);"),
     ] {
-        // The engine is there before the clock ticks.
+        // The engine is compiled before the time limit applies.
         place.run(language, "");
         let start = Instant::now();
         let outcome = place.call(json!({"language": language, "code": code, "timeout": 500}));
@@ -155,7 +155,8 @@ fn bash_reads_a_file_line_by_line_without_copying_it_for_each() {
         "n=0; while read -r line; do n=$((n+1)); done < <(cat in.txt); echo $n",
     ] {
         let (few, many) = (fuel(1_000, code), fuel(20_000, code));
-        // The start of the engine is in both; were each line to copy the rest, it would be some hundred times as much.
+        // Both include the start of the engine. If each line copied the rest of the text, the factor would be about a
+        // hundred.
         assert!(many < 25.0 * few, "{code}: {few} and {many}");
     }
 }
@@ -190,7 +191,7 @@ fn left_of_a_module(place: &Place) -> String {
     left(&outcome).stderr
 }
 
-/// The record that `mimir undo` reads, if there is one.
+/// The undo record, if there is one.
 fn record(place: &Place) -> Option<Value> {
     let folder = place.path().join(".mimir/state/backups");
     let mut records: Vec<_> = std::fs::read_dir(folder)
@@ -204,7 +205,7 @@ fn record(place: &Place) -> Option<Value> {
     Some(serde_json::from_slice(&std::fs::read(last).unwrap()).unwrap())
 }
 
-/// Each change as its path, what was there and what is there now; a file that is kept by its content.
+/// Each change as path, old state and new state; a backed-up file by its content.
 fn changes(place: &Place) -> Vec<(String, String, String)> {
     let record = record(place).unwrap();
     let folder = place.path().join(".mimir/state/backups");
@@ -290,7 +291,7 @@ fn undo_reads_nothing_of_a_file_that_code_has_made() {
         assert!(after["modified"].is_i64());
         std::fs::remove_file(place.path().join("new")).unwrap();
     }
-    // A file that was there is compared, so that one that is the same again is no change.
+    // Existing files are compared, so writing the same content is not a change.
     std::fs::write(place.path().join("same"), "same").unwrap();
     std::fs::write(place.path().join("other"), "same").unwrap();
     let code = "for name in ('same', 'other'): open(name, 'w').write(name[:4])";
@@ -315,7 +316,7 @@ fn what_a_call_of_a_session_changes_is_kept_for_that_call() {
     assert_eq!(changes(&place), wanted("a", "a"));
     run("open('b', 'w').write('2')");
     assert_eq!(changes(&place), wanted("b", "b"));
-    // By a handle that is older than the call.
+    // Through a handle that is older than the call.
     run("f.write('3')\nf.flush()");
     assert_eq!(changes(&place), wanted("a", "1"));
     let first = record(&place).unwrap()["id"].clone();
@@ -349,7 +350,7 @@ fn what_is_too_large_to_be_kept_is_not_changed() {
             101 << 20
         );
     }
-    // What stops in the middle can be taken back all the same.
+    // A call that is stopped midway can still be undone.
     std::fs::write(place.path().join("a"), "a").unwrap();
     let code = "open('a', 'w').close()\nwhile True: pass";
     let outcome = place.call(json!({"language": "python", "code": code, "timeout": 1_000}));

@@ -1,4 +1,4 @@
-//! What the core may not do, by the words of its sources.
+//! Checks the sources of the core for direct access to devices.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::root;
 use super::tree::sources;
 
-/// Devices, and what to have instead.
+/// Access to devices, and the replacements.
 const AMBIENT: [(&str, &str); 10] = [
     ("SystemTime::now", "the Clock port"),
     ("Instant::now", "the Clock port"),
@@ -20,7 +20,7 @@ const AMBIENT: [(&str, &str); 10] = [
     ("std::thread::", "no threads"),
 ];
 
-/// The part of a file that is not its tests.
+/// The code of a file without its tests.
 fn code(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests {")
         .next()

@@ -1,4 +1,4 @@
-//! Which crate may depend on which: a crate exists for each heavy thing that only it may name.
+//! The dependency matrix: each heavy dependency is wrapped by one crate, and no other may use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 use super::root;
 
-/// Crates of this workspace and those that each may name. The binary alone joins the backends.
+/// Crates of this workspace and their allowed dependencies. Only the binary connects the backends.
 const OURS: &[(&str, &[&str])] = &[
     ("mimir-redact", &[]),
     ("mimir-core", &["mimir-redact"]),
@@ -69,15 +69,15 @@ const OURS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a plugin may name.
+/// Allowed dependencies of a plugin.
 const PLUGIN: &[&str] = &["mimir-sdk"];
 
-/// Heavy crates, by the beginning of their names, and the only ones that may name them.
+/// Heavy crates, by name prefix, and the only crates that may depend on them.
 const HEAVY: &[(&str, &[&str])] = &[
     ("wasmtime", &["mimir-wasm"]),
     ("cap-", &["mimir-wasm"]),
     ("wasmparser", &["mimir-wasm"]),
-    // In the build script that links the engines of scripts, too.
+    // Also in the build script that links the engines of scripts.
     ("wit-component", &["mimir-wasm", "mimir-builtins"]),
     ("wit-parser", &["mimir-wasm", "mimir-builtins"]),
     ("wit-dylib", &["mimir-wasm", "mimir-builtins"]),
@@ -102,11 +102,11 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("htmd", &["mimir-plugin-web"]),
     ("markup5ever", &["mimir-plugin-web"]),
     ("encoding_rs", &["mimir-plugin-web"]),
-    // The program's listener bounds connections, which axum's own does not.
+    // The program's listener limits connections, which axum's own does not.
     ("hyper", &["mimir-net", "mimir-cli"]),
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),
-    // The server verifies the tokens of an identity provider with it, and nothing else.
+    // The server uses it to verify the tokens of an identity provider, and for nothing else.
     ("ring", &["mimir-net", "mimir-mcp", "mimir-wasm"]),
     ("jsonwebtoken", &["mimir-mcp"]),
     ("flate2", &["mimir-net", "mimir-plugin-web", "mimir-wasm"]),
@@ -128,18 +128,19 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("crossterm", &["mimir-cli"]),
     ("ratatui", &["mimir-cli"]),
     ("rustyline", &["mimir-cli"]),
-    // Chosen by the program, and by what measures it.
+    // Chosen by the program and the benches.
     ("mimalloc", &["mimir-cli"]),
-    // In the binary, and in a build script, where nobody matches on errors.
+    // In the binary and a build script, whose errors are only printed.
     ("anyhow", &["mimir-cli", "mimir-builtins"]),
 ];
 
-/// Everything that core may name: data, no devices.
+/// Allowed dependencies of core: data structures, no devices.
 const CORE: &[&str] = &[
     "base64",
     "globset",
     "jiff",
     "jsonschema",
+    "mimir-redact",
     "percent-encoding",
     "regex",
     "regex-syntax",
@@ -155,7 +156,7 @@ const CORE: &[&str] = &[
     "url",
 ];
 
-/// What core may not even reach through others.
+/// Forbidden dependencies of core, even transitive ones.
 const NEVER_IN_CORE: &[&str] = &[
     "wasmtime",
     "hyper",
@@ -183,7 +184,7 @@ fn metadata() -> Metadata {
     command.exec().unwrap()
 }
 
-/// The names that a package depends on, for its code or its build script; tests may reach further.
+/// The dependencies of a package, for its code or its build script. Tests may use others.
 fn named(package: &Package) -> BTreeSet<&str> {
     let real = package
         .dependencies
@@ -246,7 +247,7 @@ fn core_names_only_data() {
 
 #[test]
 fn core_reaches_no_device() {
-    // With core's own features only: in the workspace they are united with everybody's.
+    // Checked with core's own features: in the workspace they are unified with those of other crates.
     let output = std::process::Command::new(env!("CARGO"))
         .current_dir(root())
         .args([

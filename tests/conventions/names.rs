@@ -1,4 +1,4 @@
-//! Names of types: no name twice, and few that are one bare word.
+//! Names of types: no duplicates, and few that are a single word.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ const SHARED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Most types with a name of one bare word, in percent.
+/// Most types with a single-word name, in percent.
 const BARE_MOST: usize = 12;
 
 /// All type definitions of the host crates outside of tests: name and file.
@@ -64,7 +64,7 @@ fn names_of_types_are_unique_over_the_host_crates() {
     let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for (name, path) in types() {
         let known = files.entry(name).or_default();
-        // Implementations of one type for several platforms in one file, or in files of one folder.
+        // Implementations of one type for several platforms, in one file or in files of one folder.
         if !known.iter().any(|other| other.parent() == path.parent()) {
             known.push(path);
         }

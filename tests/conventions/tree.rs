@@ -6,10 +6,10 @@ use std::process::Command;
 
 use super::root;
 
-/// Most lines of a file. A file is one thing; a longer one is likely to be two.
+/// Most lines of a file. A longer one is likely to have two purposes.
 const LINES_MOST: usize = 800;
 
-/// The top level is fixed.
+/// The allowed entries at the top level.
 const TOP: [&str; 8] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -21,7 +21,7 @@ const TOP: [&str; 8] = [
     "README.md",
 ];
 
-/// Files at the root that tools look for there and nowhere else.
+/// Files that tools require at the root.
 const TOP_TOOLS: [&str; 5] = [
     "rust-toolchain.toml",
     "clippy.toml",
@@ -130,7 +130,7 @@ fn every_module_has_a_doc_comment() {
     for folder in ["host", "sdk", "plugins", "tests"] {
         for path in sources(&root().join(folder)) {
             let text = fs::read_to_string(&path).unwrap();
-            // Unit tests in a file of their own belong to the module beside them.
+            // Unit tests in a separate file belong to the module of the same folder.
             if !path.ends_with("tests.rs")
                 && !path.parent().unwrap().ends_with("tests")
                 && !text.starts_with("//!")

@@ -1,4 +1,4 @@
-//! A guest that judges its own calls, badly. Whatever it does there, a person is asked.
+//! A guest whose assessment of its own calls is faulty. In each case a person is asked.
 
 use mimir_core::Code;
 use mimir_kit::Arena;
@@ -6,7 +6,7 @@ use mimir_testkit::{Approve, Card, json};
 
 use crate::guests;
 
-/// Calls it with a person who says no, and gives what the person was shown.
+/// Makes a call that the person denies; returns the approval card.
 fn asked(how: &str) -> Card {
     let mut arena = Arena::new(guests::ASSESS_BADLY);
     arena = arena.person(Approve::by(|card| card.tool == "echo"));

@@ -1,4 +1,4 @@
-//! Callers that go away, and many calls at once.
+//! Cancelled calls, and many concurrent calls.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use mimir_testkit::json;
 use super::nothing;
 use crate::guests;
 
-/// How soon a call that was dropped must have made room.
+/// Time within which a dropped call must free its slot.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Drops a call in the middle, many more times than there are slots, and then needs one.
+/// Drops a running call, many more times than there are slots, and then needs a slot.
 fn dropped_calls_make_room(guest: Guest) {
     let arena = Arena::new(guest).limits(json!({"timeMs": 60_000, "concurrent": 8}));
     let kit = arena.kit();
@@ -46,7 +46,7 @@ fn a_computing_guest_stops_when_its_caller_goes_away() {
     kit.block_on(async {
         let mut waits = vec![];
         for _ in 0..10 {
-            // All slots are taken by guests that never end.
+            // All slots are used by guests that never end.
             let stuck: Vec<_> = (0..8)
                 .map(|_| kit.start("infinite_loop", nothing()))
                 .collect();

@@ -1,4 +1,4 @@
-//! Components that are meant to keep the compiler busy: a few kilobytes that take gigabytes and minutes.
+//! Components designed to overload the compiler: a few kilobytes that take gigabytes and minutes.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use mimir_testkit::{Testkit, json};
 use super::nothing;
 use crate::guests;
 
-/// A component with one function of so many variables and branches.
+/// A component with one function of this many variables and branches.
 fn tangle(locals: usize, branches: usize) -> Vec<u8> {
     let locals = "i32 ".repeat(locals);
     let branches =

@@ -51,7 +51,7 @@ fn a_result_that_is_not_in_its_memory() {
 
 #[test]
 fn a_contract_that_is_only_claimed() {
-    // Told apart when it is loaded or when it is called, but never run as what it is not.
+    // The error occurs at load time or at call time, but the code never runs.
     let arena = Arena::new(guests::FALSE_CONTRACT);
     arena.left_out(Code::InvalidInput);
 }

@@ -1,4 +1,4 @@
-//! Guests that lie about what they are. Each is left out with its reason; the honest one beside it is not.
+//! Guests with false descriptions. Each is quarantined with a reason; the honest plugin is not affected.
 
 use mimir_core::Code;
 use mimir_kit::Arena;
@@ -10,7 +10,7 @@ use crate::guests;
 fn describe_that_never_returns() {
     let arena = Arena::new(guests::DESCRIBE_NEVER_RETURNS);
     let left = arena.kit().quarantined().remove(0);
-    // Its fuel and its five seconds end at about the same time; which one first is up to the machine.
+    // Its fuel and its five seconds end at about the same time; the order depends on the machine.
     assert!(
         matches!(left.code, Code::LimitExceeded | Code::Timeout),
         "{left:?}"

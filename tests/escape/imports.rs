@@ -1,4 +1,4 @@
-//! Guests that want to the network. There is no way there but the host's own HTTP, and that needs a grant.
+//! Guests that try to use the network. The host's HTTP is the only access, and it needs a grant.
 
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Guests that look for what is not theirs: the host's environment, another call's state, the person's keys.
+//! Guests that look for foreign data: the host's environment, another call's state, the person's keys.
 
 use mimir_core::Code;
 use mimir_core::tool::Trust;

@@ -1,4 +1,4 @@
-//! Guests that talk too much.
+//! Guests with excessive output.
 
 use mimir_core::Code;
 use mimir_kit::Arena;
@@ -7,16 +7,16 @@ use mimir_testkit::json;
 use super::nothing;
 use crate::guests;
 
-/// Lines kept of one call, and the one that says how many were not.
+/// Most lines logged for one call, including the one with the number of dropped lines.
 const LINES: usize = 1_001;
 
-/// Bytes of one line as it is shown: the bound and the mark of the cut.
+/// Most bytes of a logged line: the limit and the truncation mark.
 const LINE: usize = (4 << 10) + '…'.len_utf8();
 
 fn within_bounds(arena: &Arena) {
     let log = arena.kit().log();
     assert!(!log.is_empty());
-    // The honest guest logs nothing, so that all of it is the hostile one's.
+    // The honest guest logs nothing, so all lines are from the hostile one.
     assert!(log.len() <= LINES, "{} lines", log.len());
     let longest = log.iter().map(|line| line.text.len()).max().unwrap();
     assert!(longest <= LINE, "a line of {longest} bytes");

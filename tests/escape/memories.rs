@@ -1,4 +1,4 @@
-//! The folder of the memories: one plugin of the binary writes to it, and nowhere else.
+//! The memory folder: only one plugin of the binary may write to it, and only there.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn kit() -> Testkit {
     })
 }
 
-/// The workspace but for the state, which every call changes.
+/// The content of the workspace except for the state, which every call changes.
 fn seen(kit: &Testkit) -> Vec<(String, String)> {
     let all = picture(kit.path()).into_iter();
     all.filter(|(name, _)| !name.starts_with(".mimir/state"))
@@ -63,7 +63,7 @@ fn no_name_leads_out_of_it() {
             assert_eq!(error.code, Code::InvalidInput, "{tool} {name:?}: {error}");
         }
     }
-    // A folder under the name of a memory.
+    // A folder with the name of a memory.
     fs::create_dir(kit.path().join(".mimir/memory/dir.md")).unwrap();
     assert!(
         !kit.call("memory_save", json!({"name": "dir", "content": "x"}))
@@ -107,13 +107,13 @@ fn links_lead_nowhere() {
         "{}",
         found.text()
     );
-    // What is made on the way.
+    // Temporary files.
     for name in [".new", ".turn"] {
         let _ = fs::remove_file(folder.join(name));
         symlink(&secret, folder.join(name)).unwrap();
     }
     let _ = kit.call("memory_save", json!({"name": "fresh", "content": "x"}));
-    // And the folder itself, and the one around it.
+    // The folder itself, and its parent.
     fs::remove_dir_all(&folder).unwrap();
     symlink(outside.path(), &folder).unwrap();
     for (tool, arguments) in [

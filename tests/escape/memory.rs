@@ -1,4 +1,4 @@
-//! Guests that take what the host has: memory, tables, instances, handles.
+//! Guests that exhaust resources of the host: memory, tables, instances, handles.
 
 use mimir_core::Code;
 use mimir_kit::Arena;
@@ -36,7 +36,7 @@ fn many_memories() {
 #[test]
 fn memories_that_grow_in_turn() {
     let outcome = Arena::new(guests::GROWN_MEMORIES).call(nothing());
-    // It asks politely and takes a no; what counts is how much it got.
+    // It handles refused allocations, so the amount that it got is checked.
     let megabytes = outcome.result().unwrap().structured.clone().unwrap();
     let megabytes = megabytes["result"].as_u64().unwrap();
     assert!((250..=256).contains(&megabytes), "{megabytes}");
@@ -68,7 +68,7 @@ fn handles_without_end() {
 #[test]
 fn headers_without_end() {
     let outcome = Arena::new(guests::HEADER_FLOOD).call(nothing());
-    // Refused politely, or stopped; that the host held on to its memory is checked by the arena.
+    // Refused or stopped; the arena checks that the host's memory did not grow.
     assert_ne!(outcome.text(), "160 GB");
 }
 

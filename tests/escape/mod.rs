@@ -1,4 +1,4 @@
-//! One test per attack. Each names the code that it must end with, ends in time, and leaves a host that works.
+//! One test per attack. Each names the expected code, has a time limit, and checks that the host still works.
 
 mod assess;
 mod cancel;
@@ -27,8 +27,7 @@ fn nothing() -> Value {
     json!({})
 }
 
-/// The guest broke a bound of the host, or crashed on the way: which of the two depends on where the guest
-/// notices first.
+/// The guest exceeded a limit of the host, or crashed first: it depends on where the guest fails.
 fn bounded(code: Code) -> bool {
     matches!(
         code,

@@ -1,4 +1,4 @@
-//! Guests whose result is the weapon.
+//! Guests that attack through their result.
 
 use mimir_core::Code;
 use mimir_kit::Arena;
@@ -53,16 +53,16 @@ fn a_structured_result_against_its_own_schema() {
 fn schemas_that_loop_are_checked_in_time() {
     let arena = Arena::new(guests::SCHEMA_LOOPS);
     let before = arena.kit().events().len();
-    // What a model can do to an honest tool.
+    // Arguments that a model may pass to an honest tool.
     let deep = (0..60).fold(json!(5), |value, _| json!({ "a": value }));
     let error = arena.stopped(deep, Code::InvalidInput);
     assert!(error.message.contains("too long to say"), "{error}");
     let shallow = arena.stopped(json!({"a": {"a": 5}}), Code::InvalidInput);
     assert!(shallow.message.contains("/a"), "{shallow}");
-    // And what the tool can do with its result.
+    // Results that the tool may return.
     let error = arena.stopped(nothing(), Code::ExecutionError);
     assert!(error.message.contains("structured result"), "{error}");
-    // Each is on the record, and so is what came after it.
+    // Each call is logged, including the ones after it.
     assert_eq!(arena.kit().events().len(), before + 6);
 }
 

@@ -1,10 +1,10 @@
-//! A model that reads a secret in pieces, each of which is none.
+//! A model that reads a secret in chunks, none of which looks like a secret.
 
 use std::fs;
 
 use mimir_testkit::{Testkit, json};
 
-/// Lines of a key that nobody may see.
+/// Lines of a key that must not be shown.
 const KEY: [&str; 3] = [
     "MIIEpAIBAAKCAQEAn4mVZ0rJ8a1q0rZ7bYwqK3Vb5xYw8mX2pQ9sT1kL6jH5gF4d",
     "S3aP2oI1uY0tR9eW8qZ7xC6vB5nM4lK3jH2gF1dS0aP9oI8uY7tR6eW5qZ4xC3vB",
@@ -21,13 +21,13 @@ fn workspace() -> Testkit {
     let members = "\"member\": 123, ".repeat(100);
     let line = format!("{{{members}\"token\": \"{TOKEN}\", {members}\"last\": 1}}\n");
     fs::write(kit.path().join("long.json"), line).unwrap();
-    // Longer than what is held of a file at once.
+    // More than is read of a file at once.
     let many = "a line of a large file\n".repeat(300_000);
     fs::write(kit.path().join("large.txt"), format!("{many}{key}{many}")).unwrap();
     kit
 }
 
-/// All that is seen of a call that went well.
+/// All output of a successful call.
 fn seen(kit: &Testkit, tool: &str, arguments: mimir_testkit::Value) -> String {
     let outcome = kit.call(tool, arguments.clone());
     assert!(outcome.result().is_ok(), "{tool} {arguments}: {outcome:?}");

@@ -1,13 +1,13 @@
-//! Files of a workspace that have the names of what engines load: they run with nobody's rights but those of who asked
-//! for them.
+//! Files in a workspace with the names of files that engines load: they run only with the rights of the call that
+//! imports them.
 
 use mimir_core::needs::Access;
 use serde_json::json;
 
 use crate::code::{Place, left};
 
-/// Names of modules that the host's own code, the standard library or a tool imports, some of which the engine's Python
-/// does not have.
+/// Names of modules that the host's own code, the standard library or a tool imports. The engine's Python lacks some
+/// of them.
 const MODULES: [&str; 13] = [
     "mimir",
     "plistlib",

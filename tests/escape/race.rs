@@ -13,7 +13,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::guests;
 
-/// Lets the guest take its steps over and over while `one` and `other` change places as fast as they can.
+/// Runs the guest's steps repeatedly while `one` and `other` are swapped as fast as possible.
 fn while_swapping(arena: &Arena, one: &Path, other: &Path, steps: Value) -> Vec<Value> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

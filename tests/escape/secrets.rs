@@ -1,14 +1,14 @@
-//! A guest that gives away a secret, and tries to hide that it does.
+//! A guest that returns a secret and tries to hide it.
 
 use mimir_kit::Arena;
 use mimir_testkit::json;
 
 use crate::guests;
 
-/// Pieces of what the guest knows, none of which may be seen by anyone.
+/// Parts of the secrets that must not be shown.
 const PIECES: [&str; 3] = ["8aZq2WvX7k", "L1sD9fGhB3", "MIIEpQIBAA"];
 
-/// All that anyone gets to see of a call.
+/// All output of a call.
 fn seen(how: &str) -> (String, u32) {
     let arena = Arena::new(guests::SECRET_HIDDEN);
     let outcome = arena.call(json!({ "how": how }));

@@ -1,4 +1,4 @@
-//! Plugins that keep too much, or look for what others keep.
+//! Plugins that store too much, or try to read values of others.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use mimir_testkit::{Testkit, json};
 use super::nothing;
 use crate::guests;
 
-/// The folders of what plugins keep.
+/// The storage folders of plugins.
 fn folders(kit: &Testkit) -> Vec<PathBuf> {
     let all = fs::read_dir(kit.path().join(".mimir/state/storage")).unwrap();
     all.map(|entry| entry.unwrap().path()).collect()
@@ -67,7 +67,7 @@ fn each_plugin_sees_its_own_and_finds_it_again() {
     assert_eq!(said("keys", "b"), "b/../ü");
     assert_eq!(said("delete", "a"), "gone");
     assert_eq!(said("get", "a"), "nothing");
-    // The same component under another name is another plugin.
+    // A component under another name is another plugin.
     fs::remove_file(kit.path().join(".mimir/tools/keeper.wasm")).unwrap();
     kit.add(&other).unwrap();
     assert_eq!(said("keys", ""), "");
@@ -100,7 +100,7 @@ fn what_came_with_a_checkout_leads_nowhere() {
         assert_eq!(error.code, Code::Unavailable, "{error}");
         assert!(error.message.contains("is a link; remove it"), "{error}");
     };
-    // In the place of a value, of a file that is written on the way, of the folder.
+    // Replaces a value, a temporary file, and the folder.
     fs::write(outside.path().join("secret"), "not theirs").unwrap();
     fs::remove_file(&file).unwrap();
     symlink(outside.path().join("secret"), &file).unwrap();

@@ -7,7 +7,7 @@ use mimir_testkit::json;
 use super::nothing;
 use crate::guests;
 
-/// A wall clock that is short beside everything else.
+/// Sets a wall clock limit that is reached before any other.
 fn short(guest: mimir_kit::Guest) -> Arena {
     Arena::new(guest).limits(json!({"timeMs": 300, "fuel": u64::MAX >> 1}))
 }

@@ -1,4 +1,4 @@
-//! Files and folders that are larger than anyone should read at once.
+//! Files and folders that are too large to read at once.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -9,7 +9,7 @@ use mimir_testkit::json;
 
 use super::{done, fails, kit};
 
-/// Two lines, one of a gigabyte, and a fourth.
+/// Writes two lines, one of a gigabyte, and a fourth.
 fn huge(path: &Path) {
     let mut file = fs::File::create(path).unwrap();
     file.write_all(b"one\ntwo\n").unwrap();
@@ -50,7 +50,7 @@ fn a_file_of_a_gigabyte_is_refused_or_read_by_lines() {
             "edit_file",
             json!({"path": "huge.txt", "pattern": "one", "replacement": "1"}),
         ),
-        // There is no room to keep so much.
+        // Exceeds the backup limit.
         (
             "write_file",
             json!({"path": "huge.txt", "content": "small"}),
@@ -70,7 +70,7 @@ fn a_file_of_a_gigabyte_is_refused_or_read_by_lines() {
         "file_search",
         json!({"mode": "grep", "query": "last"}),
     );
-    assert_eq!(found["matches"], json!([]), "it is no text");
+    assert_eq!(found["matches"], json!([]), "it is not text");
     let moved = done(
         &kit,
         "move_file",
@@ -105,7 +105,7 @@ fn a_single_line_of_megabytes_is_found_where_the_hint_says() {
 #[test]
 fn an_edit_with_millions_of_matches_ends_in_time_and_memory() {
     let kit = kit();
-    // A match for each byte: twice as many would be near the limit of fuel.
+    // One match per byte: twice as many would be near the limit of fuel.
     let size = 8 << 20;
     for (content, replacement) in [("a", "b"), ("\n", "\n ")] {
         fs::write(kit.path().join("a.txt"), content.repeat(size)).unwrap();
@@ -133,7 +133,7 @@ fn a_folder_of_a_hundred_thousand_entries_is_listed_within_bounds() {
     fs::create_dir(&folder).unwrap();
     for at in 0..100_000 {
         let path = folder.join(format!("file-{at:06}"));
-        // Second names are made faster than files; no file has as many as that on every file system.
+        // Hard links are faster to create than files, but some file systems limit their number per file.
         match at % 20_000 {
             0 => fs::write(path, "").unwrap(),
             more => {

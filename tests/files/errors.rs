@@ -1,4 +1,4 @@
-//! Errors that a caller can act on.
+//! Errors that tell the caller what to do.
 
 use std::fs;
 

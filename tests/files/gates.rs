@@ -1,4 +1,4 @@
-//! What is asked before it is done, and what is never done.
+//! Calls that need approval, and calls that are always refused.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use mimir_testkit::{Approve, Testkit, Value, json};
 
 use super::{done, fails, kit};
 
-/// Whether a person is asked about a call, who says no.
+/// Returns true if a person, who denies it, is asked about a call.
 fn asks(kit: &Testkit, tool: &str, arguments: Value) -> bool {
     let before = kit.cards().len();
     let outcome = kit.call(tool, arguments);
@@ -175,7 +175,7 @@ fn a_rule_against_hidden_files_is_none_against_writing() {
         Code::PermissionDenied,
     );
     assert!(error.message.contains(".hidden"), "{error}");
-    // A person reads which one it is.
+    // The message names the tool.
     let way = &error.way_out;
     assert!(way.iter().any(|way| way.contains("`**/.*`")), "{way:?}");
 }
@@ -196,7 +196,7 @@ fn copies_of_files_are_for_their_owner_alone() {
     };
     write("one");
     assert_eq!(mode(), 0o700);
-    // One that an earlier version has made is closed.
+    // A folder created by an earlier version gets the right permissions.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     write("two");
     assert_eq!(mode(), 0o700);

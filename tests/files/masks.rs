@@ -1,4 +1,4 @@
-//! Secrets in files that a model reads masked and writes back.
+//! Secrets in files that a model reads masked and then writes back.
 
 use std::fs;
 

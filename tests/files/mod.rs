@@ -1,4 +1,4 @@
-//! The tools that ship, as a caller meets them: the real components under the real pipeline.
+//! The bundled tools in use: the real components under the real pipeline.
 
 mod bounds;
 mod errors;
@@ -10,7 +10,7 @@ mod work;
 use mimir_core::{Code, ToolError};
 use mimir_testkit::{Testkit, Value};
 
-/// A workspace with the tools that ship and nothing else.
+/// A workspace with the bundled tools only.
 fn kit() -> Testkit {
     let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
     assert!(kit.quarantined().is_empty(), "{:?}", kit.quarantined());

@@ -1,4 +1,4 @@
-//! Names and links that nobody would choose, as the tools show and move them.
+//! Unusual names and links, displayed and moved by the tools.
 #![cfg(unix)]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the file tools do.
+//! Normal operation of the file tools.
 
 use std::fs;
 

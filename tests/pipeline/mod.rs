@@ -79,9 +79,9 @@ fn nobody_means_no_and_says_how() {
     let outcome = kit.call("file_probe", json!({"steps": []}));
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::ApprovalDenied);
-    assert!(!error.message.contains("nobody to ask"), "{error}");
+    assert!(!error.message.contains("no person to ask"), "{error}");
     let way_out = error.way_out.join("\n");
-    for way in ["nobody to ask", "mimir tools trust file_probe"] {
+    for way in ["no person to ask", "mimir tools trust file_probe"] {
         assert!(way_out.contains(way), "{way_out}");
     }
 }

@@ -1,4 +1,4 @@
-//! The loop: ask, call, ask again, until there is nothing left to call or a bound is reached.
+//! The agent loop: ask the model, run its tool calls, and repeat until no calls are left or a limit is reached.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,41 +22,41 @@ use crate::retry;
 use crate::spent::{Bound, Spent};
 use crate::trim::{fit, fixed};
 
-/// A model with tools, instructions and bounds.
+/// A model with tools, instructions and limits.
 #[derive(Clone)]
 pub struct Agent {
-    /// Who is asked.
+    /// The model that is asked.
     pub model: Arc<dyn Model>,
-    /// The one road.
+    /// The pipeline that all tool calls go through.
     pub pipeline: Pipeline,
-    /// What holds for every task.
+    /// The system prompt of every task.
     pub system: String,
-    /// The bounds of a task.
+    /// The limits of a task.
     pub budget: Budget,
-    /// What the model costs, where that is known.
+    /// The price of the model, if known.
     pub price: Option<Price>,
-    /// The tools that it is told of, where they are not all that are listed.
+    /// The tools that the model may see; `None` for all listed tools.
     pub tools: Option<BTreeSet<String>>,
-    /// The call in the middle of which it works.
+    /// The call that this agent runs inside, if any.
     pub parent: Option<Parent>,
-    /// What its session has left, where it is the session's own agent and nobody has given it a share.
+    /// The budget of the session. `None` for an agent that works with a share of another agent's budget.
     pub purse: Option<Purse>,
 }
 
-/// How a task ended.
+/// The reason why a task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The model had nothing more to call.
+    /// The model made no further calls.
     Finished,
-    /// Its last answer was cut at `agent.maxAnswerTokens`.
+    /// The last answer was cut off at `agent.maxAnswerTokens`.
     Length,
-    /// The provider did not let it go on.
+    /// The provider withheld the rest of the answer.
     Withheld,
-    /// A bound was reached.
+    /// A limit was reached.
     Bound(Bound),
 }
 
-/// What is known of the tokens of this model: our counts are guesses, and a provider's are not. In thousandths.
+/// Correction factor for token counts, in thousandths: our counts are estimates, a provider's are exact.
 #[derive(Clone, Copy)]
 struct Scale(u64);
 
@@ -69,23 +69,23 @@ impl Scale {
         tokens.saturating_mul(1_000) / self.0
     }
 
-    /// Where the provider has counted more, by as much.
+    /// Raises the factor if the provider counted more tokens than we estimated.
     fn learn(&mut self, guessed: u64, counted: u64) {
-        // Nothing is so far off; more would be a provider that counts something else.
+        // Estimates are never this far off: a higher count means that the provider counts something else.
         let seen = counted.saturating_mul(1_000) / guessed.max(1);
         self.0 = self.0.max(seen.min(4_000));
     }
 }
 
-/// How often a conversation is cut further because the provider finds it too long.
+/// Maximum number of times a conversation is shortened because the provider rejects it as too long.
 const SHORTER: u32 = 3;
 
-/// Of the room for a conversation, the share that new results may take, as one of so many.
+/// Divisor of the space for a conversation: new tool results may take one part of this many.
 const RESULTS: u64 = 2;
 
 impl Agent {
-    /// Works on what was said last in the conversation. What was said and spent until then is in it, however this ends;
-    /// dropping it stops all that is under way.
+    /// Works on the last user message of the conversation. Messages and usage so far are in the conversation, however
+    /// this ends; dropping the future stops everything in progress.
     pub async fn task(&self, talk: &mut Conversation, face: &dyn Face) -> Result<Ended, ToolError> {
         talk.mend();
         self.model.name().clone_into(&mut talk.model);
@@ -94,7 +94,7 @@ impl Agent {
         let mut scale = Scale(1_000);
         if let Some(purse) = &self.purse {
             purse.fill(&talk.id, self.budget);
-            // What somebody in an earlier task used up after that was stopped.
+            // Usage that workers and tools caused after an earlier task was stopped.
             talk.spent.add(&purse.aside(&talk.id));
         }
         loop {
@@ -126,14 +126,14 @@ impl Agent {
         }
     }
 
-    /// Takes up what workers and tools have used up of a task that was dropped.
+    /// Adds the usage of workers and tools of a task that was dropped.
     pub fn take_up_rest(&self, talk: &mut Conversation) {
         if let Some(purse) = &self.purse {
             talk.spent.add(&purse.aside(&talk.id));
         }
     }
 
-    /// Takes out of the purse what it has used up, and takes up what workers and tools have.
+    /// Deducts the usage since the last call from the session's budget, and adds the usage of workers and tools.
     fn settle(&self, talk: &mut Conversation, spent: &mut Spent, drawn: &mut Spent) {
         let Some(purse) = &self.purse else { return };
         purse.draw(&talk.id, &spent.since(drawn));
@@ -143,7 +143,7 @@ impl Agent {
         *drawn = *spent;
     }
 
-    /// Asks the model once, and takes up its answer.
+    /// Asks the model once and adds its answer to the conversation.
     async fn turn(
         &self,
         talk: &mut Conversation,
@@ -186,7 +186,8 @@ impl Agent {
                 Ok(reply) => break (reply, guessed),
                 Err(error) if error.is_too_long() && shorter < SHORTER => {
                     shorter += 1;
-                    // It would not be asked for less than it has.
+                    // Based on the sent size, not on the limit: a conversation smaller than the limit has to shrink as
+                    // well.
                     room = fitted.tokens / 5 * 3;
                 }
                 Err(error) => return Err(error.into()),
@@ -200,7 +201,7 @@ impl Agent {
         Ok(Ok(turn))
     }
 
-    /// The answer to one question, asked for again while that may help.
+    /// Gets the answer to one request and retries while that may help.
     async fn answer(
         &self,
         ask: Ask<'_>,
@@ -246,7 +247,7 @@ impl Agent {
             for spent in [&mut *spent, &mut *all] {
                 spent.took(took);
                 if heard > 0 {
-                    // What was sent is paid for, whatever became of the answer.
+                    // The tokens sent are billed even if the answer fails.
                     spent.paid(part(input, heard), self.price);
                 }
             }
@@ -269,8 +270,8 @@ impl Agent {
         }
     }
 
-    /// Makes the calls of the last answer; `room` is what a whole conversation may have. Says whether the task has none
-    /// left for them.
+    /// Makes the calls of the last answer; `room` is the token limit of the whole conversation. Returns true if the
+    /// task's call limit did not cover all of them.
     async fn call(
         &self,
         talk: &mut Conversation,
@@ -281,7 +282,7 @@ impl Agent {
         let Some(last @ Message::Assistant { calls, .. }) = talk.messages.last() else {
             return false;
         };
-        // The answer stays beside its results; what is older can be left out.
+        // The answer is always sent together with its results; older messages can be left out.
         let room = room.saturating_sub(last.tokens()) / RESULTS;
         let round = Round {
             pipeline: &self.pipeline,
@@ -289,7 +290,7 @@ impl Agent {
             face,
             session: &talk.id,
             left: self.budget.tool_calls.saturating_sub(spent.tool_calls),
-            // Tokens are counted by four characters.
+            // Four characters are counted as one token.
             room: usize::try_from(room.saturating_mul(4)).unwrap_or(usize::MAX),
         };
         let made = round.make(calls).await;
@@ -301,7 +302,7 @@ impl Agent {
         made.short
     }
 
-    /// The tools as the model is told of them.
+    /// The tools in the form in which the model gets them.
     fn specs(&self, world: &World) -> Vec<ToolSpec> {
         let listed = world.registry.tools().iter();
         let listed = listed.filter(|tool| world.policy.is_listed(tool));
@@ -318,11 +319,11 @@ impl Agent {
     }
 }
 
-/// An answer under way. One that nobody waits for any more is paid for all the same: what was sent, and what has come.
+/// An answer in progress. If it is dropped, the tokens sent and received so far are still counted.
 struct UnderWay<'a> {
     books: [&'a mut Spent; 2],
     input: u64,
-    /// Bytes of its words.
+    /// Bytes of text received so far.
     heard: &'a AtomicUsize,
     price: Option<Price>,
     start: Instant,
@@ -330,7 +331,7 @@ struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// It has come, or it is known why not.
+    /// Marks the answer as finished or failed, so that dropping this counts nothing.
     fn over(mut self) {
         self.is_over = true;
     }
@@ -348,7 +349,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// What an answer took of which so many bytes were heard.
+/// The estimated usage of an answer of which `heard` bytes were received.
 fn part(input: u64, heard: usize) -> Usage {
     Usage {
         input,
@@ -356,15 +357,15 @@ fn part(input: u64, heard: usize) -> Usage {
     }
 }
 
-/// What an answer wants.
+/// The outcome of one turn.
 struct Turn {
     calls: usize,
     stop: Stop,
-    /// Tokens that stand before the conversation.
+    /// Tokens sent before the conversation: system prompt and tools.
     before: u64,
 }
 
-/// Puts an answer into the conversation. Each call gets an id that no other has.
+/// Adds an answer to the conversation and gives each call a unique id.
 fn take_up(talk: &mut Conversation, mut reply: Reply) -> Turn {
     let mut ids: HashSet<String> = HashSet::new();
     for message in &talk.messages {
@@ -390,7 +391,7 @@ fn take_up(talk: &mut Conversation, mut reply: Reply) -> Turn {
     turn
 }
 
-/// What an answer took, where the provider does not say.
+/// The estimated usage of an answer whose provider does not report it.
 fn guess(input: u64, reply: &Reply) -> Usage {
     let calls = reply.calls.iter();
     let calls: usize = calls
@@ -400,8 +401,8 @@ fn guess(input: u64, reply: &Reply) -> Usage {
 }
 
 fn too_long() -> ToolError {
-    let message = "what was said last does not fit into what is sent to the model at once";
-    let way = "raise `agent.contextTokens` if the model takes more, or say less at once";
+    let message = "the last message with its tool calls does not fit into `agent.contextTokens`";
+    let way = "raise `agent.contextTokens` if the model accepts more, or send a shorter message";
     ToolError::new(Code::LimitExceeded, message).with_way_out([way.to_owned()])
 }
 

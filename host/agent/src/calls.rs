@@ -1,4 +1,4 @@
-//! The calls of one answer: each through the pipeline, several at a time, and what the model reads of them.
+//! The calls of one answer: runs them through the pipeline, several at a time, and formats the results for the model.
 
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
@@ -17,48 +17,48 @@ use tokio::time::Instant;
 use crate::event::{Event, Face};
 use crate::message::{Message, ToolCall};
 
-/// Calls of one answer that are made; no task needs more at once, and each is answered.
+/// Maximum number of calls made per answer. Each further call gets a result that explains why it was not made.
 const IN_ONE_ANSWER: usize = 32;
 
-/// Calls that run at a time: as many as one plugin has by default.
+/// Maximum number of parallel calls: the default concurrency of a single plugin.
 const AT_A_TIME: usize = 8;
 
-/// Where less than this is shown of a result, what stands around it counts, too.
+/// Character limit of a result below which the text around it is deducted.
 const SHORT: usize = 2_000;
 
-/// What stands around a result, such as its code, the marks of strangers' text, and how much was cut.
+/// Characters around a result: its code, the markers of untrusted text, and the note about a cut.
 const AROUND: usize = 300;
 
-/// The least of a result that is worth a word.
+/// Minimum number of characters shown of a result.
 const SHOWN_ANYWAY: usize = 100;
 
-/// The calls of one answer, and what is made of them.
+/// Settings for running the calls of one answer.
 pub(crate) struct Round<'a> {
     pub pipeline: &'a Pipeline,
-    /// The call in the middle of which they are made.
+    /// The call that these calls run inside, if any.
     pub parent: Option<&'a Parent>,
     pub face: &'a dyn Face,
-    /// The conversation.
+    /// The conversation's id.
     pub session: &'a str,
-    /// How many calls the task has left.
+    /// Number of calls that the task has left.
     pub left: u64,
-    /// Characters that all results together may have.
+    /// Maximum number of characters of all results together.
     pub room: usize,
 }
 
-/// What came of them.
+/// The outcome of a round of calls.
 pub(crate) struct Made {
     /// The results, one for each call, in their order.
     pub results: Vec<Message>,
-    /// How many were made.
+    /// Number of calls made.
     pub made: u64,
-    /// Whether one was not made because the task has no more.
+    /// True if a call was skipped because the task's call limit was reached.
     pub short: bool,
-    /// How long it took, without the time of a person.
+    /// Elapsed time, without the time spent waiting for the person.
     pub time: Duration,
 }
 
-/// How one call ended.
+/// The outcome of one call.
 struct One {
     text: String,
     failed: bool,
@@ -66,20 +66,20 @@ struct One {
 }
 
 impl Round<'_> {
-    /// Makes the calls.
+    /// Runs the calls.
     pub(crate) async fn make(&self, calls: &[ToolCall]) -> Made {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let most = left.min(IN_ONE_ANSWER);
         let (make, leave) = calls.split_at(calls.len().min(most));
         let each = self.room / calls.len().max(1);
-        // Many in little room are each shorter still: with results that do not fit, the task would end.
+        // Many results in little space are cut further each: the task would end if they did not fit.
         let shown = match each < SHORT {
             true => each.saturating_sub(AROUND).max(SHOWN_ANYWAY),
             false => each,
         };
         let start = Instant::now();
         let (stop, stopped) = watch::channel(false);
-        // Each on the heap, by its type: a worker's task, which has calls of its own, is in the middle of one.
+        // Boxed as trait objects: a worker's task makes calls itself, so the future type would be recursive.
         let mut each: Vec<BoxFuture<'_, One>> = Vec::with_capacity(make.len());
         for call in make {
             each.push(Box::pin(self.one(call, shown, stopped.clone())));
@@ -109,7 +109,7 @@ impl Round<'_> {
                     .to_owned()
             }
             false => format!(
-                "LIMIT_EXCEEDED: this call was not made, because at most {IN_ONE_ANSWER} are made at once; make it again with the next ones if it is needed"
+                "LIMIT_EXCEEDED: this call was not made, because at most {IN_ONE_ANSWER} calls are made per answer; repeat it in the next answer if it is needed"
             ),
         };
         for call in leave {
@@ -125,7 +125,8 @@ impl Round<'_> {
             results,
             made: make.len() as u64,
             short,
-            // What ran side by side took no longer than all of it, and a person's time is in no receipt.
+            // Parallel calls take no longer than the wall time, and receipts do not include the time spent waiting for
+            // the person.
             time: wall.min(worked),
         }
     }
@@ -138,7 +139,7 @@ impl Round<'_> {
         });
         let (arguments, broken) = match call.parsed() {
             Ok(arguments) => (arguments, None),
-            // It goes the way of all calls, so that it is on record, and is refused there.
+            // An invalid call goes through the pipeline as well, which records and rejects it.
             Err(error) => (Value::String(call.arguments.clone()), Some(error)),
         };
         let request_id = RequestId::new(SystemTime::now());
@@ -163,7 +164,7 @@ impl Round<'_> {
             Some(outcome) => One {
                 text: match &broken {
                     Some(error) => format!(
-                        "{}\nThe arguments are no JSON: {error}. Write one JSON object.",
+                        "{}\nThe arguments are not valid JSON: {error}. Write one JSON object.",
                         read(outcome, shown)
                     ),
                     None => read(outcome, shown),
@@ -173,7 +174,7 @@ impl Round<'_> {
                     .unwrap_or_default(),
             },
             None => One {
-                text: "CANCELLED: your user stopped this call; it may be half done".to_owned(),
+                text: "CANCELLED: the user stopped this call; it may be partly done".to_owned(),
                 failed: true,
                 took: Duration::ZERO,
             },
@@ -197,8 +198,8 @@ fn result(call: &ToolCall, text: String, failed: bool) -> Message {
     }
 }
 
-/// What a model reads of an outcome, in at most about `shown` characters. What strangers wrote stands between marked
-/// lines, also if it was cut.
+/// Formats an outcome for the model, in at most about `shown` characters. Untrusted text stays between its marker
+/// lines even if it is cut.
 fn read(outcome: &Outcome, shown: usize) -> String {
     let mut text = words(outcome);
     if text.len() > shown {
@@ -206,7 +207,7 @@ fn read(outcome: &Outcome, shown: usize) -> String {
         let kept = prefix(&text, shown);
         if kept.len() < text.len() {
             text = format!(
-                "{kept}\n[cut: {shown} of {whole} characters are shown; ask for a smaller part]"
+                "{kept}\n[cut: {shown} of {whole} characters are shown; request a smaller part]"
             );
         }
     }
@@ -242,7 +243,7 @@ fn words(outcome: &Outcome) -> String {
     let says_nothing = parts.iter().all(|part| part.trim().is_empty());
     match &output.structured {
         Some(structured) if says_nothing => parts = vec![structured.to_string()],
-        None if says_nothing => parts = vec!["(done; it says nothing)".to_owned()],
+        None if says_nothing => parts = vec!["(done, no output)".to_owned()],
         _ => {}
     }
     parts.join("\n")
@@ -253,16 +254,10 @@ fn part(part: &Content) -> String {
     match part {
         Content::Text { text } => text.clone(),
         Content::Image { mime_type, .. } => {
-            format!(
-                "[a picture, {}, {size}, which you are not shown]",
-                visible(mime_type)
-            )
+            format!("[an image, {}, {size}, not included]", visible(mime_type))
         }
         Content::Audio { mime_type, .. } => {
-            format!(
-                "[a sound, {}, {size}, which you do not hear]",
-                visible(mime_type)
-            )
+            format!("[audio, {}, {size}, not included]", visible(mime_type))
         }
         Content::File {
             name,

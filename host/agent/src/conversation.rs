@@ -1,4 +1,4 @@
-//! A conversation as it is kept.
+//! The stored form of a conversation.
 
 use mimir_core::outcome::Label;
 use mimir_core::redact::Redactor;
@@ -7,28 +7,29 @@ use serde::{Deserialize, Serialize};
 use crate::message::Message;
 use crate::spent::Spent;
 
-/// What was said, and what it took.
+/// The messages of a conversation and their usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Conversation {
-    /// Names it: a session of the pipeline, and a file.
+    /// Unique id, used as the pipeline session and as the file name.
     pub id: String,
     /// The model that was asked last.
     pub model: String,
-    /// What was said.
+    /// The messages.
     pub messages: Vec<Message>,
-    /// What all of it took.
+    /// Usage of the whole conversation.
     pub spent: Spent,
-    /// The worst that was read in it, as it was when it was kept.
+    /// The worst taint label of everything read in it, as of the last save.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<Label>,
 }
 
-/// What a model is told of a call that nobody waited for.
-const STOPPED: &str = "CANCELLED: your user stopped this before it ended; it may be half done";
+/// Result text of a call that was stopped before it ended.
+const STOPPED: &str =
+    "CANCELLED: the user stopped this call before it ended; it may be partly done";
 
 impl Conversation {
-    /// A conversation in which nothing was said yet.
+    /// Creates an empty conversation.
     pub fn new(id: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -37,7 +38,7 @@ impl Conversation {
         }
     }
 
-    /// What the model said last.
+    /// The text of the model's last answer.
     pub fn said(&self) -> &str {
         let mut messages = self.messages.iter().rev();
         let said = messages.find_map(|message| match message {
@@ -47,13 +48,13 @@ impl Conversation {
         said.unwrap_or_default()
     }
 
-    /// The worst that was read in a conversation that goes on. Of one that does not say it, anything may have been.
+    /// The taint label of a resumed conversation. Without a stored label it is the worst one.
     pub fn has_read(&self) -> Label {
         let unknown = || Label::worst("an earlier part of the conversation");
         self.read.clone().unwrap_or_else(unknown)
     }
 
-    /// Gives every call of the last round a result: one that was stopped has none, and no provider takes a call without.
+    /// Adds a result to every stopped call of the last round: providers reject calls without a result.
     pub fn mend(&mut self) {
         let last = self
             .messages
@@ -79,7 +80,7 @@ impl Conversation {
                 failed: true,
             })
             .collect();
-        // Results follow the calls at once.
+        // Results directly follow their calls.
         let results = after
             .iter()
             .take_while(|one| matches!(one, Message::Tool { .. }))
@@ -88,7 +89,7 @@ impl Conversation {
         self.messages.splice(at..at, missing);
     }
 
-    /// The same without secrets, to be kept.
+    /// A copy with all secrets masked, for storage.
     pub fn masked(&self, redactor: &Redactor) -> Self {
         let mut copy = self.clone();
         for message in &mut copy.messages {

@@ -1,4 +1,4 @@
-//! Why a model did not answer.
+//! Errors of model requests.
 
 use std::time::Duration;
 
@@ -6,68 +6,68 @@ use mimir_core::{Code, ToolError};
 
 use crate::retry;
 
-/// Why a model did not answer, or not to the end.
+/// The reason why a model did not answer, or not completely.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The provider said no, with an HTTP status.
+    /// The provider answered with an HTTP error status.
     #[error("{provider} answered {status}: {message}{}", asks_to_wait(*.after))]
     Status {
-        /// Who.
+        /// The provider's name.
         provider: String,
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// What it said, masked.
+        /// The provider's message, masked.
         message: String,
-        /// How long it asks to wait.
+        /// The requested wait before a retry.
         after: Option<Duration>,
     },
-    /// The provider said in the middle of its answer that it cannot go on.
+    /// The provider reported an error in the middle of its answer.
     #[error("{provider} broke off: {message}")]
     Failed {
-        /// Who.
+        /// The provider's name.
         provider: String,
-        /// What it said, masked.
+        /// The provider's message, masked.
         message: String,
-        /// Whether it may go well another time.
+        /// True if a retry may succeed.
         passing: bool,
     },
     /// The connection ended before the answer did.
     #[error("the connection to {provider} broke in the middle of its answer{}", because(.why))]
     Cut {
-        /// Who.
+        /// The provider's name.
         provider: String,
-        /// What happened, if it is known.
+        /// The cause; empty if unknown.
         why: String,
     },
-    /// No answer, or none that could be reached.
+    /// The provider could not be reached, or did not answer.
     #[error("{0}")]
     Net(mimir_net::Error),
-    /// An answer that is not one of this protocol.
+    /// The answer does not follow the protocol.
     #[error(
-        "{provider} did not answer as its API does ({why}); check `providers.{provider}.api` and `url`"
+        "{provider} sent an unexpected answer ({why}); check `providers.{provider}.api` and `url`"
     )]
     Protocol {
-        /// Who.
+        /// The provider's name.
         provider: String,
-        /// What was odd.
+        /// The part that does not fit the protocol.
         why: String,
     },
-    /// The secret that lets us in cannot be had.
+    /// The API key is not available.
     #[error("{0}")]
     Key(ToolError),
-    /// Nothing was sent, because that could not be recorded.
+    /// The request could not be recorded in the audit log, so it was not sent.
     #[error("nothing was sent, because it could not be recorded: {0}")]
     Unrecorded(String),
-    /// It took longer than the task has.
+    /// The answer took longer than the time left for the task.
     #[error("{provider} did not answer in the time that was left (`agent.maxTimeMs`)")]
     Late {
-        /// Who.
+        /// The provider's name.
         provider: String,
     },
 }
 
-/// Says how long the provider asks to wait, where that is longer than a retry waits.
+/// Describes the wait that the provider asks for, if it is longer than a retry would wait.
 fn asks_to_wait(after: Option<Duration>) -> String {
     match after.filter(|after| retry::wait(0, Some(*after)).is_none()) {
         Some(after) => format!(
@@ -85,14 +85,14 @@ fn because(why: &str) -> String {
     }
 }
 
-/// What providers answer when they are busy, or something between us and them is.
+/// HTTP statuses of busy providers and of failures in between.
 const PASSING: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
 
 impl ModelError {
-    /// Whether the same may go well another time.
+    /// Returns true if a retry may succeed.
     pub fn is_passing(&self) -> bool {
         match self {
-            // Beyond 520 are those of providers' own front doors, such as 529 for too much to do.
+            // Statuses from 520 up come from providers' front ends, such as 529 for overload.
             Self::Status { status, .. } => PASSING.contains(status) || *status >= 520,
             Self::Failed { passing, .. } => *passing,
             Self::Cut { .. } => true,
@@ -101,7 +101,7 @@ impl ModelError {
         }
     }
 
-    /// How long the provider asks to wait.
+    /// The wait that the provider asks for.
     pub fn after(&self) -> Option<Duration> {
         match self {
             Self::Status { after, .. } => *after,
@@ -109,7 +109,7 @@ impl ModelError {
         }
     }
 
-    /// Whether what was sent was too long for the model.
+    /// Returns true if the request was too long for the model.
     pub fn is_too_long(&self) -> bool {
         let Self::Status {
             status, message, ..
@@ -128,7 +128,7 @@ impl ModelError {
                     || says("too many tokens")))
     }
 
-    /// The code that the task fails with.
+    /// The error code that the task fails with.
     pub fn code(&self) -> Code {
         match self {
             Self::Status { status, .. } => match status {
@@ -172,7 +172,7 @@ impl From<ModelError> for ToolError {
                         provider,
                         ..
                     } => Some(format!(
-                        "{provider} rejected the key: set another value of the secret that `providers.{provider}.key` names, with `mimir secrets set NAME`"
+                        "{provider} rejected the key: store a valid key with `mimir secrets set NAME`, using the name in `providers.{provider}.key`"
                     )),
                     ModelError::Status { status: 404, .. } => Some(
                         "check the model's name, and `url` of its provider in the settings"

@@ -1,4 +1,4 @@
-//! What happens while a task is worked on, for whoever watches.
+//! Events of a running task, for front-ends.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::message::ToolCall;
 use crate::model::Usage;
 use crate::spent::Spent;
 
-/// Something that happened. As JSON it is a line of `mimir run --json`.
+/// An event of a task. Its JSON form is a line of `mimir run --json`.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(
     tag = "event",
@@ -21,61 +21,61 @@ use crate::spent::Spent;
 pub enum Event<'a> {
     /// The model is asked.
     Turn {
-        /// Which time, from 1.
+        /// The number of the request, from 1.
         turn: u64,
     },
-    /// Words of its answer.
+    /// Text of the answer.
     Text {
-        /// The words.
+        /// The text.
         text: &'a str,
     },
-    /// The answer is there.
+    /// The answer is complete.
     Answered {
-        /// What it took.
+        /// Usage of this answer.
         usage: Usage,
-        /// What all of the task has taken.
+        /// Usage of the task so far.
         spent: &'a Spent,
     },
-    /// The answer did not come, or not to the end; it is asked for again.
+    /// The answer failed or was incomplete, and is retried.
     Again {
-        /// Why.
+        /// The reason.
         because: &'a str,
-        /// After how long, in milliseconds.
+        /// The wait before the retry, in milliseconds.
         after_ms: u64,
-        /// Whether words were heard of it, which do not count.
+        /// True if text of the failed answer was received; it is to be discarded.
         heard: bool,
     },
-    /// The conversation is too long to be sent whole.
+    /// The conversation is too long to be sent completely.
     LeftOut {
-        /// How many messages are shorter, or not sent.
+        /// Number of messages shortened or left out.
         messages: usize,
     },
     /// A tool is called.
     Call {
-        /// Names the call.
+        /// The id of the call.
         id: &'a str,
-        /// The tool, as the model calls it.
+        /// The name of the tool, as the model wrote it.
         name: &'a str,
-        /// The arguments as the model wrote them.
+        /// The arguments, as the model wrote them.
         arguments: &'a str,
     },
-    /// What came of it.
+    /// A call has ended.
     Result {
-        /// Names the call.
+        /// The id of the call.
         id: &'a str,
-        /// The tool.
+        /// The name of the tool.
         name: &'a str,
-        /// How it ended, if it began.
+        /// The outcome, if the call was started.
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<&'a Outcome>,
-        /// What the model reads of it.
+        /// The result text that the model gets.
         text: &'a str,
     },
 }
 
-/// Who watches a task.
+/// Receives the events of a task.
 pub trait Face: Send + Sync {
-    /// Something happened.
+    /// Receives an event.
     fn on(&self, event: Event<'_>);
 
     /// Receives the conversation each time it has grown: after a question, an answer, and the results of its calls.
@@ -83,13 +83,13 @@ pub trait Face: Send + Sync {
         let _ = talk;
     }
 
-    /// Who hears what this call says while it runs.
+    /// The observer that receives the output of this call while it runs.
     fn observer(&self, call: &ToolCall) -> Arc<dyn Observer> {
         let _ = call;
         Arc::new(Unobserved)
     }
 
-    /// Ends when the calls under way are to be stopped, and the task is to go on.
+    /// Completes when the running calls are to be stopped while the task goes on.
     fn stop_calls(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }

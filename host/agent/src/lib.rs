@@ -1,15 +1,15 @@
-//! Agents: a model that is asked, the tools that it calls, and the bounds of both.
+//! Agents: a model, the tools that it calls, and the limits of both.
 //!
-//! [`Agent::task`] is the loop: the model is asked ([`Model`]), its calls go through the pipeline like anybody's, what
-//! came of them goes back, until it has no more calls or a bound is reached ([`Budget`](mimir_core::config::Budget)).
-//! [`Provider`] is the model behind a provider's API: requests through `mimir-net`, answers as they come in, in the
-//! protocols of [`protocol`].
+//! [`Agent::task`] is the loop: the model is asked ([`Model`]), its calls go through the pipeline like any others,
+//! their results go back to the model, until it makes no more calls or a limit is reached
+//! ([`Budget`](mimir_core::config::Budget)). [`Provider`] is the model behind a provider's API: it sends requests
+//! through `mimir-net` and streams the answers, in the protocols of [`protocol`].
 //!
-//! The design names `genai` for that. Its client is a `reqwest::Client` and nothing else, and `reqwest` takes no
-//! connector of somebody else's: every request would go past the guard, or through a proxy that sees neither method nor
-//! path. So the three protocols are written out here, over the one way out.
+//! The design names the `genai` crate for this. It only accepts a `reqwest::Client`, and `reqwest` takes no custom
+//! connector: every request would bypass the network guard, or go through a proxy that sees neither method nor path.
+//! So the three protocols are implemented here, on top of `mimir-net`.
 //!
-//! Never here: which tool may run (the pipeline's), terminals, files, config files, where secrets are kept.
+//! Out of scope: which tools may run (the pipeline decides), terminals, files, config files, secret storage.
 
 mod agent;
 mod calls;

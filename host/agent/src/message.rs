@@ -1,72 +1,72 @@
-//! What is said in a conversation, in no provider's words.
+//! Messages of a conversation, independent of any provider.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One message. A conversation is kept as a list of these.
+/// One message. A conversation is stored as a list of messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Message {
-    /// What the person said.
+    /// A message from the person.
     User {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// What the model answered.
+    /// An answer of the model.
     Assistant {
-        /// The words, which may be none.
+        /// The text; may be empty.
         text: String,
-        /// The tools that it wants called.
+        /// The tool calls that the model requests.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<ToolCall>,
     },
-    /// What came of one of these calls.
+    /// The result of a tool call.
     Tool {
-        /// Which call.
+        /// The id of the call.
         id: String,
-        /// Of which tool.
+        /// The name of the tool.
         name: String,
-        /// What the model reads of it.
+        /// The result text that the model gets.
         text: String,
-        /// Whether it did not do what it was asked.
+        /// True if the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         failed: bool,
     },
 }
 
-/// A call that the model wants.
+/// A tool call that the model requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// Names it in this conversation.
+    /// The id of the call, unique in the conversation.
     pub id: String,
-    /// The tool, as the model calls it.
+    /// The name of the tool, as the model wrote it.
     pub name: String,
-    /// The arguments as the model wrote them, which may be no JSON.
+    /// The arguments as the model wrote them; may be invalid JSON.
     pub arguments: String,
-    /// What the provider wants to have back with it, unread.
+    /// Opaque provider data that has to be sent back with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Value>,
 }
 
-/// A tool as a model is told of it.
+/// A tool in the form in which models get it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// Its name.
+    /// The name of the tool.
     pub name: String,
-    /// What it does.
+    /// The description of the tool.
     pub description: String,
-    /// The schema of its arguments; the root says that it is an object.
+    /// The schema of the arguments; its root is an object.
     pub schema: Value,
 }
 
 impl Message {
-    /// What the person said.
+    /// Creates a message from the person.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { text: text.into() }
     }
 
-    /// About how many tokens it takes.
+    /// The estimated number of tokens.
     pub fn tokens(&self) -> u64 {
         let bytes = match self {
             Self::User { text } => text.len(),
@@ -82,19 +82,19 @@ impl Message {
     }
 }
 
-/// Tokens of a message beside what it says.
+/// Tokens of a message in addition to its text.
 const MESSAGE_BESIDE: u64 = 4;
 
-/// Bytes that a call takes beside its words.
+/// Bytes of a call in addition to its name and arguments.
 const CALL_BESIDE: usize = 24;
 
-/// About how many tokens a text takes: four bytes each, as English and code do.
+/// Estimated number of tokens of a text: one for four bytes, as in English and code.
 pub(crate) fn tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }
 
 impl ToolCall {
-    /// The arguments, or what is wrong with them. None at all are an empty object, as some models mean it.
+    /// Parses the arguments. An empty text counts as an empty object, which is how some models write it.
     pub fn parsed(&self) -> Result<Value, serde_json::Error> {
         match self.arguments.trim() {
             "" => Ok(Value::Object(serde_json::Map::new())),
@@ -102,7 +102,7 @@ impl ToolCall {
         }
     }
 
-    /// The arguments as an object, whatever the model wrote: providers take nothing else back.
+    /// The arguments as an object, whatever the model wrote: providers accept only objects.
     pub(crate) fn object(&self) -> Value {
         match self.parsed() {
             Ok(value @ Value::Object(_)) => value,

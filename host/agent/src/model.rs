@@ -1,4 +1,4 @@
-//! The port to a model: what it is asked, and what it answers.
+//! The interface to a model: its requests and answers.
 
 use mimir_core::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::ModelError;
 use crate::message::{Message, ToolCall, ToolSpec};
 
-/// A model that can be asked. Dropping the future breaks the connection off.
+/// A model that can be asked. Dropping the future closes the connection.
 pub trait Model: Send + Sync {
-    /// `PROVIDER/MODEL`.
+    /// The name, as `PROVIDER/MODEL`.
     fn name(&self) -> &str;
 
-    /// Asks it once. `on` hears the words of the answer as they come in; an error may follow words.
+    /// Sends one request. `on` receives the text of the answer as it arrives; an error may follow after text.
     fn answer<'a>(
         &'a self,
         ask: Ask<'a>,
@@ -19,51 +19,51 @@ pub trait Model: Send + Sync {
     ) -> BoxFuture<'a, Result<Reply, ModelError>>;
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// What holds for the whole conversation.
+    /// The system prompt.
     pub system: &'a str,
-    /// What was said.
+    /// The conversation.
     pub messages: &'a [Message],
-    /// What it may call.
+    /// The tools that the model may call.
     pub tools: &'a [ToolSpec],
-    /// The most tokens that it answers.
+    /// Maximum number of tokens of the answer.
     pub max_tokens: u64,
-    /// The session that this belongs to, for the record.
+    /// The session id, for the audit log.
     pub session: &'a str,
 }
 
-/// What a model answered, whole.
+/// A complete answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reply {
-    /// Its words.
+    /// The text.
     pub text: String,
-    /// The calls that it wants.
+    /// The tool calls that the model requests.
     pub calls: Vec<ToolCall>,
-    /// What it took, where the provider says so.
+    /// Token usage, if the provider reports it.
     pub usage: Option<Usage>,
-    /// Why it ended.
+    /// The reason why the answer ended.
     pub stop: Stop,
 }
 
-/// Tokens of one answer.
+/// Token counts of one answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Of what was sent, also what the provider had kept from before.
+    /// Tokens sent, including those that the provider read from its cache.
     pub input: u64,
-    /// Of what was answered.
+    /// Tokens received.
     pub output: u64,
 }
 
-/// Why an answer ended.
+/// The reason why an answer ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stop {
-    /// It was finished.
+    /// The answer is complete.
     #[default]
     Finished,
-    /// It reached the most tokens.
+    /// The token limit was reached.
     Length,
-    /// The provider did not let it go on.
+    /// The provider withheld the rest.
     Withheld,
 }

@@ -1,8 +1,8 @@
-//! What is spoken with a provider: a question as a request, and an answer out of the events that it streams.
+//! Provider protocols: builds the body of a request, and parses an answer from its streamed events.
 //!
-//! Pure: bytes in, bytes out. An API of a kind that is here already, at another address, needs no code.
+//! This module does no I/O. Another provider with one of these APIs needs no code.
 //!
-//! Never here: connections, secrets, retries.
+//! Out of scope: connections, secrets, retries.
 
 use mimir_core::config::Api;
 use serde_json::Value;
@@ -13,36 +13,36 @@ mod anthropic;
 mod chat;
 mod responses;
 
-/// What is spoken.
+/// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
     api: Api,
-    /// Whether it is at its maker's own address, where the newest names of keys are known.
+    /// True at the address of the API's own vendor, which requires the newest field names.
     own: bool,
 }
 
-/// Why an answer is none, before anybody knows whose it was.
+/// A failed answer, before the provider's name is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The provider says so.
+    /// The provider reported an error.
     Said {
-        /// Its words.
+        /// The provider's message.
         message: String,
-        /// Whether it may go well another time.
+        /// True if a retry may succeed.
         passing: bool,
     },
-    /// It ended too early.
+    /// The answer ended too early.
     Cut,
-    /// It is no answer of this protocol.
+    /// The answer does not follow the protocol.
     Odd(String),
 }
 
-/// The most calls of one answer, and bytes of all that it says: nobody reads more, and memory has an end.
+/// Maximum number of calls of one answer, and maximum bytes of its text: they bound the memory use.
 const CALLS_MOST: usize = 10_000;
 const TEXT_MOST: usize = 16 << 20;
 
 impl Protocol {
-    /// What is spoken with a model of this API at this address.
+    /// Selects the protocol for an API at this address.
     pub fn new(api: Api, url: &str) -> Self {
         Self {
             api,
@@ -50,7 +50,7 @@ impl Protocol {
         }
     }
 
-    /// What follows the address of the provider.
+    /// The path of the endpoint below the provider's address.
     pub const fn path(self) -> &'static str {
         match self.api {
             Api::Openai | Api::Gemini | Api::Ollama => "chat/completions",
@@ -59,7 +59,7 @@ impl Protocol {
         }
     }
 
-    /// The headers of a request beside those that say what is in it, the one with the key first.
+    /// The headers of a request other than the content headers; the first one holds the API key.
     pub fn headers(self, key: Option<&str>) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         match (self.api, key) {
@@ -73,7 +73,7 @@ impl Protocol {
         headers
     }
 
-    /// The body of a request.
+    /// Builds the body of a request.
     pub fn request(self, model: &str, ask: &Ask<'_>) -> Value {
         match self.api {
             Api::Openai | Api::Gemini | Api::Ollama => chat::request(model, ask, self.own),
@@ -82,7 +82,7 @@ impl Protocol {
         }
     }
 
-    /// What reads the answer.
+    /// Creates a reader for one answer.
     pub fn reader(self) -> Reader {
         Reader {
             kind: match self.api {
@@ -95,7 +95,7 @@ impl Protocol {
     }
 }
 
-/// Reads the events of one answer.
+/// Parses the events of one answer.
 pub struct Reader {
     kind: Kind,
     bytes: usize,
@@ -107,11 +107,11 @@ enum Kind {
     Anthropic(anthropic::Reader),
 }
 
-/// Hears the words of an answer.
+/// Receives the text of an answer.
 type On<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 impl Reader {
-    /// Takes the data of one event.
+    /// Parses the data of one event.
     pub fn event(&mut self, data: &str, on: On<'_>) -> Result<(), Fault> {
         let data = data.trim();
         if data == "[DONE]" {
@@ -125,10 +125,10 @@ impl Reader {
         }
         self.bytes += data.len();
         if self.bytes > TEXT_MOST {
-            return Err(Fault::Odd("it does not come to an end".to_owned()));
+            return Err(Fault::Odd("the answer is too long".to_owned()));
         }
-        let event: Value =
-            serde_json::from_str(data).map_err(|_| Fault::Odd("an event is no JSON".to_owned()))?;
+        let event: Value = serde_json::from_str(data)
+            .map_err(|_| Fault::Odd("an event is not valid JSON".to_owned()))?;
         match &mut self.kind {
             Kind::Chat(reader) => reader.event(&event, on),
             Kind::Responses(reader) => reader.event(&event, on),
@@ -136,7 +136,7 @@ impl Reader {
         }
     }
 
-    /// Whether the answer is complete, and what follows does not matter.
+    /// Returns true if the answer is complete and further events can be ignored.
     pub fn is_done(&self) -> bool {
         match &self.kind {
             Kind::Chat(reader) => reader.is_done(),
@@ -145,7 +145,7 @@ impl Reader {
         }
     }
 
-    /// The whole answer, once there are no more events.
+    /// Returns the complete answer after the last event.
     pub fn finish(self) -> Result<Reply, Fault> {
         let mut reply = match self.kind {
             Kind::Chat(reader) => reader.finish(),
@@ -153,7 +153,7 @@ impl Reader {
             Kind::Anthropic(reader) => reader.finish(),
         }?;
         for (at, call) in reply.calls.iter_mut().enumerate() {
-            // Its result could not be told from others.
+            // Without an id, its result could not be assigned to it.
             if call.id.is_empty() {
                 call.id = format!("call_{at}");
             }
@@ -162,10 +162,10 @@ impl Reader {
     }
 }
 
-/// What a provider says went wrong, in the forms that they have for it.
+/// Extracts the error message from a provider's JSON, in the formats that providers use.
 pub fn fault(body: &Value) -> Option<String> {
     let error = match body {
-        // Gemini's is in a list.
+        // Gemini wraps the error in a list.
         Value::Array(list) => list.first()?.get("error")?,
         body => body.get("error").unwrap_or(body),
     };
@@ -176,7 +176,7 @@ pub fn fault(body: &Value) -> Option<String> {
     message.map(str::to_owned)
 }
 
-/// A text at a place of an event; nothing where there is none.
+/// The string at a JSON pointer of an event; empty if missing.
 fn text<'a>(value: &'a Value, place: &str) -> &'a str {
     value
         .pointer(place)
@@ -184,18 +184,16 @@ fn text<'a>(value: &'a Value, place: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// A number at a place of an event.
+/// The number at a JSON pointer of an event.
 fn number(value: &Value, place: &str) -> Option<u64> {
     value.pointer(place).and_then(Value::as_u64)
 }
 
-/// Whether an answer may have one more call.
+/// Checks that an answer may have one more call.
 fn another(reply: &Reply) -> Result<(), Fault> {
     match reply.calls.len() < CALLS_MOST {
         true => Ok(()),
-        false => Err(Fault::Odd(
-            "it wants more calls than anybody makes".to_owned(),
-        )),
+        false => Err(Fault::Odd("the answer has too many tool calls".to_owned())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A model behind a provider's API: one request of the way out, and its answer as it comes in.
+//! A model behind a provider's API: sends one request and streams its answer.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,10 +22,10 @@ use crate::model::{Ask, Model, Reply};
 use crate::protocol::{self, Fault, Protocol};
 use crate::retry;
 
-/// What an answer that streams is called.
+/// The content type of a streamed answer.
 const EVENTS: &str = "text/event-stream";
 
-/// Bytes of an answer that says what is wrong, and characters of that which are told.
+/// Maximum size of an error body in bytes, and maximum number of its characters that are shown.
 const FAULT_MOST: usize = 64 << 10;
 const FAULT_SHOWN: usize = 500;
 
@@ -40,8 +40,8 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The model that was chosen. `client` reaches its provider and nobody else; `vault` has the secret that lets us in;
-    /// each request is on record before it is sent.
+    /// Creates a client for the chosen model. `client` can only reach the model's provider, and `vault` holds the API
+    /// key; each request is recorded in the audit log before it is sent.
     pub fn new(
         chosen: ChosenModel,
         client: Client,
@@ -58,12 +58,12 @@ impl Provider {
         }
     }
 
-    /// Whether the secret is there, before anything is asked.
+    /// Checks that the API key is available, before any request is made.
     pub fn check(&self) -> Result<(), ModelError> {
         self.key().map(drop)
     }
 
-    /// The secret that lets us in.
+    /// The API key, or `None` for a provider without one.
     fn key(&self) -> Result<Option<String>, ModelError> {
         let Some(name) = &self.chosen.key else {
             return Ok(None);
@@ -79,9 +79,9 @@ impl Provider {
                     self.chosen.provider
                 );
                 let ways = [
-                    format!("`mimir secrets set {name}` keeps it"),
+                    format!("store it with `mimir secrets set {name}`"),
                     format!(
-                        "`secrets: {{{name}: {{env: {name}}}}}` in your settings takes it from the variable of that name"
+                        "`secrets: {{{name}: {{env: {name}}}}}` in your settings reads it from that environment variable"
                     ),
                 ];
                 Err(ModelError::Key(unavailable(message).with_way_out(ways)))
@@ -102,9 +102,12 @@ impl Provider {
         headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
         let key = self.key()?;
         for (name, value) in self.protocol.headers(key.as_deref()) {
-            // Its text is not in the error: it may be the secret.
-            let mut value = HeaderValue::from_str(&value)
-                .map_err(|_| odd(format!("the secret does not fit into the header {name}")))?;
+            // The error does not include the value, which may be the secret.
+            let mut value = HeaderValue::from_str(&value).map_err(|_| {
+                odd(format!(
+                    "the secret has characters that the header {name} cannot hold"
+                ))
+            })?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -118,7 +121,7 @@ impl Provider {
         }
     }
 
-    /// What somebody else says, without secrets and in one line.
+    /// Masks the secrets of a provider's message and puts it on one line.
     fn told(&self, words: &str) -> String {
         let mut words = prefix(words, FAULT_SHOWN).to_owned();
         match self.vault.redactor() {
@@ -127,7 +130,7 @@ impl Provider {
                 visible(&words)
             }
             Err(_) => {
-                "what it said is not shown, because it is not known what is secret".to_owned()
+                "its message is not shown, because the secrets to mask could not be read".to_owned()
             }
         }
     }
@@ -157,7 +160,7 @@ impl Provider {
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.trim_start().to_ascii_lowercase().starts_with(EVENTS) {
             let kind = visible(prefix(kind, 80));
-            return Err(self.odd(format!("it sent `{kind}` and no events")));
+            return Err(self.odd(format!("it sent `{kind}` instead of `{EVENTS}`")));
         }
         let mut events = SseStream::new(response.into_body());
         let mut reader = self.protocol.reader();
@@ -172,7 +175,7 @@ impl Provider {
         reader.finish().map_err(|fault| self.fault(fault))
     }
 
-    /// An answer with an error status.
+    /// Converts an answer with an error status.
     async fn refusal(&self, response: Response<Body>) -> ModelError {
         let status = response.status().as_u16();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -197,11 +200,11 @@ impl Provider {
         }
     }
 
-    /// A stream that broke. A limit of ours is one; anything else may be the connection.
+    /// Converts a broken stream: one of our limits was reached, or the connection failed.
     fn broken(&self, error: &sse_stream::Error) -> ModelError {
         let provider = self.chosen.provider.clone();
         let sse_stream::Error::Body(inner) = error else {
-            return self.odd("its events are none".to_owned());
+            return self.odd("its event stream is not valid".to_owned());
         };
         match inner.downcast_ref::<mimir_net::Error>() {
             Some(ours @ (mimir_net::Error::Blocked(_) | mimir_net::Error::TooLarge { .. })) => {

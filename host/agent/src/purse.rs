@@ -1,10 +1,11 @@
-//! What a session has left: one purse for its agent, the workers that it calls, and the tools that ask its model.
+//! The remaining budget of each session, shared by its agent, the workers that the agent calls, and the tools that ask
+//! its model.
 //!
-//! A task of the agent fills it, and each of its answers is drawn from it. A worker and a question of a tool take a
-//! [`Share`] before they begin, and however they end, what they did not use goes back. What they did use the agent takes
-//! up into its own sum: it counts for the bounds of the task, and on the bill.
+//! A task of the agent sets the budget, and each of its answers is deducted. A worker, or a tool that asks the model,
+//! reserves a [`Share`] before it begins; the unused rest is returned when the share is dropped. The agent adds the
+//! used part to its own usage, so that it counts towards the limits and the cost of the task.
 //!
-//! Never here: who asks, and what it costs.
+//! Out of scope: permissions and prices.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,28 +17,28 @@ use mimir_core::{Code, ToolError};
 use crate::model::Usage;
 use crate::spent::{Spent, cost};
 
-/// What each session has left. Clones share one.
+/// The remaining budgets by session. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Purse(Arc<Mutex<HashMap<String, State>>>);
 
 struct State {
     left: Budget,
-    /// What was used up beside the session's own agent, and it has not taken up yet.
+    /// Usage by workers and tools that the session's agent has not added to its own yet.
     aside: Spent,
 }
 
-/// What somebody may use up. The rest of it goes back when this is dropped.
+/// A reserved part of a session's budget. The unused rest is returned when this is dropped.
 pub struct Share {
     purse: Purse,
     session: String,
-    /// The bounds.
+    /// The limits of this share.
     pub budget: Budget,
-    /// What was used up of it.
+    /// The usage of this share.
     pub spent: Spent,
 }
 
 impl Purse {
-    /// A task of the session's own agent begins, with these bounds.
+    /// Sets the budget of a session when a task of its own agent begins.
     pub(crate) fn fill(&self, session: &str, budget: Budget) {
         let mut all = self.lock();
         let state = all
@@ -46,14 +47,15 @@ impl Purse {
         state.left = budget;
     }
 
-    /// The session's own agent has used this up.
+    /// Deducts usage of the session's own agent.
     pub(crate) fn draw(&self, session: &str, spent: &Spent) {
         if let Some(state) = self.lock().get_mut(session) {
             state.put(&Budget::NOTHING, spent);
         }
     }
 
-    /// What others have used up since this was asked last. Their time is that of the call that they worked in.
+    /// Takes the usage of workers and tools since the last call. Its time is zero, because the time of the surrounding
+    /// call already counts.
     pub(crate) fn aside(&self, session: &str) -> Spent {
         let mut all = self.lock();
         let state = all.get_mut(session);
@@ -64,8 +66,8 @@ impl Purse {
         }
     }
 
-    /// What a worker's task may use up: its own bounds, and at most half of what the session has left, so that those
-    /// beside and after it have some. `all` is what there is where nobody has filled the purse.
+    /// Reserves a share for a worker's task: the worker's own limits, and at most half of the session's remaining
+    /// budget, so that parallel and later tasks get some. `all` is the budget of a session for which none is set.
     pub(crate) fn half(&self, session: &str, all: Budget, own: Budget) -> Result<Share, ToolError> {
         self.take(session, all, |left| {
             let half = Budget {
@@ -85,8 +87,8 @@ impl Purse {
         })
     }
 
-    /// What one question of a tool may use up: about `input` tokens are sent, and `budget.answer_tokens` of the share are
-    /// at most answered.
+    /// Reserves a share for one model request of a tool: about `input` tokens are sent, and at most
+    /// `budget.answer_tokens` of the share are received.
     pub fn question(
         &self,
         session: &str,
@@ -127,9 +129,8 @@ impl Purse {
             .entry(session.to_owned())
             .or_insert_with(|| State::of(all));
         let Some(budget) = share(&state.left) else {
-            let message =
-                "this session has reached a limit that `agent` in the settings sets for a task";
-            let way = "raise the bounds of `agent`, or begin a new session".to_owned();
+            let message = "this session has reached a task limit of `agent` in the settings";
+            let way = "raise the limits in `agent`, or start a new session".to_owned();
             return Err(ToolError::new(Code::LimitExceeded, message).with_way_out([way]));
         };
         let taken = Spent {
@@ -162,7 +163,7 @@ impl State {
         }
     }
 
-    /// Puts in a share that nobody has any more, and takes out what was used up.
+    /// Returns a share to the budget and deducts the usage.
     fn put(&mut self, share: &Budget, spent: &Spent) {
         let left = &mut self.left;
         let rest = |left: u64, share: u64, spent| left.saturating_add(share).saturating_sub(spent);
@@ -179,7 +180,7 @@ impl State {
 }
 
 impl Share {
-    /// All that it has used up is one answer.
+    /// Sets the usage of the share to that of a single answer.
     pub fn used(&mut self, usage: Usage, price: Option<Price>, took: Duration) {
         self.spent = Spent::default();
         self.spent.answered(usage, price, took);
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!((first.budget.turns, first.budget.cost), (5, Some(0.5)));
         let second = half("a", all).unwrap();
         assert_eq!((second.budget.turns, second.budget.cost), (3, Some(0.25)));
-        // Another session has its own.
+        // Another session has its own budget.
         assert_eq!(half("b", all).unwrap().budget.turns, 5);
         first.spent = Spent {
             turns: 1,
@@ -223,7 +224,7 @@ mod tests {
             ..Spent::default()
         };
         drop(first);
-        // Of 10 turns one is spent and three are taken.
+        // Of 10 turns, one is used and three are reserved.
         let third = half("a", all).unwrap();
         assert_eq!((third.budget.turns, third.budget.cost), (3, Some(0.25)));
         let own = Budget { turns: 1, ..all };
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(taken.len(), 3);
         assert_eq!(half("a", own).err().unwrap().code, Code::LimitExceeded);
         drop(taken);
-        assert!(half("a", own).is_ok(), "what nobody used is there again");
+        assert!(half("a", own).is_ok(), "an unused share is returned");
     }
 
     #[test]
@@ -259,11 +260,11 @@ mod tests {
             (aside.turns, aside.tokens(), aside.time_ms),
             (2, u64::MAX, 0)
         );
-        assert_eq!(purse.aside("a"), Spent::default(), "it is taken up once");
-        // A provider has counted more than there are: now there are none.
+        assert_eq!(purse.aside("a"), Spent::default(), "it is added only once");
+        // The provider counted more tokens than were left, so nothing is left now.
         assert!(purse.half("a", all, all).is_err());
         assert!(purse.question("a", all, None, 10, 100).is_err());
-        // The next task has its own.
+        // The next task sets a new budget.
         purse.fill("a", all);
         assert!(purse.half("a", all, all).is_ok());
     }

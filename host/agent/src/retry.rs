@@ -1,4 +1,4 @@
-//! How long to wait before a provider is asked again.
+//! Wait times before a provider is asked again.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -9,25 +9,23 @@ use http::HeaderMap;
 const FIRST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(30);
 
-/// What a provider that says itself how long may ask for. Nobody sits longer than that before a screen that says
-/// nothing new.
+/// Maximum wait that a provider may ask for: a person does not wait longer at a screen without news.
 const ASKED_MOST: Duration = Duration::from_secs(120);
 
-/// How long to wait before asking for the `again`th time, from 0 on; nothing where the provider asks for more than
-/// anybody waits.
+/// The wait before retry number `again`, from 0; `None` if the provider asks for more than [`ASKED_MOST`].
 pub(crate) fn wait(again: u64, asked: Option<Duration>) -> Option<Duration> {
     if let Some(asked) = asked {
         return (asked <= ASKED_MOST).then_some(asked);
     }
     let twice = u32::try_from(again.min(16)).unwrap_or(16);
     let wait = FIRST.saturating_mul(1 << twice).min(MOST);
-    // Those who failed together do not come back together.
+    // Random jitter, so that clients that failed together do not retry together.
     let chance = RandomState::new().hash_one(again) % 512;
     let part = u32::try_from(chance).unwrap_or_default();
     Some(wait * 3 / 4 + wait * part / 1024)
 }
 
-/// How long the headers of an answer ask to wait, at the time `now` in seconds since 1970.
+/// The wait that the headers of an answer ask for; `now` is in seconds since 1970.
 pub(crate) fn asked(headers: &HeaderMap, now: i64) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse::<u64>().ok()) {
@@ -37,7 +35,7 @@ pub(crate) fn asked(headers: &HeaderMap, now: i64) -> Option<Duration> {
     if let Ok(seconds) = after.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
     }
-    // Else it is a time of day, in the form that mail has, too.
+    // Otherwise it is an HTTP date, which has the format of a mail date.
     let then = jiff::fmt::rfc2822::parse(after)
         .ok()?
         .timestamp()
@@ -78,7 +76,11 @@ mod tests {
         );
         let date = headers("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(asked(&date, 784_111_777 - 5), seconds(5));
-        assert_eq!(asked(&date, 784_111_777 + 5), None, "that was before");
+        assert_eq!(
+            asked(&date, 784_111_777 + 5),
+            None,
+            "the date is in the past"
+        );
         assert_eq!(asked(&headers("retry-after", "soon"), 0), None);
     }
 }

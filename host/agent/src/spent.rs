@@ -1,4 +1,4 @@
-//! What a task has used up, and which bound it has reached.
+//! Usage of a task, and the limits that it reaches.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,43 +8,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
 
-/// What was used up.
+/// Usage counters of a task or a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spent {
-    /// Answers of the model.
+    /// Number of model answers.
     pub turns: u64,
-    /// Calls of tools.
+    /// Number of tool calls.
     pub tool_calls: u64,
-    /// Tokens that were sent.
+    /// Tokens sent.
     pub input_tokens: u64,
-    /// Tokens that were answered.
+    /// Tokens received.
     pub output_tokens: u64,
-    /// What they cost; nothing where no price is known.
+    /// Cost of the tokens; `None` if no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Time in milliseconds, without that of a person.
+    /// Time in milliseconds, without the time spent waiting for the person.
     pub time_ms: u64,
 }
 
-/// A bound that was reached.
+/// A limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Bound {
-    /// Answers of the model.
+    /// Number of model answers.
     Turns,
-    /// Calls of tools.
+    /// Number of tool calls.
     ToolCalls,
-    /// Tokens.
+    /// Tokens, sent and received.
     Tokens,
-    /// Money.
+    /// Cost.
     Cost,
     /// Time.
     Time,
 }
 
 impl Bound {
-    /// The key that sets it.
+    /// The config key that sets this limit.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Turns => "agent.maxTurns",
@@ -68,20 +68,20 @@ impl fmt::Display for Bound {
     }
 }
 
-/// The fewest tokens that are asked for: less is no answer.
+/// Minimum number of tokens worth requesting for an answer.
 const LEAST_ANSWER: u64 = 16;
 
 impl Spent {
-    /// Takes up an answer.
+    /// Adds an answer.
     pub(crate) fn answered(&mut self, usage: Usage, price: Option<Price>, took: Duration) {
         self.turns = self.turns.saturating_add(1);
         self.paid(usage, price);
         self.took(took);
     }
 
-    /// Takes up tokens.
+    /// Adds tokens and their cost.
     pub(crate) fn paid(&mut self, usage: Usage, price: Option<Price>) {
-        // A provider may say any number.
+        // Saturating: a provider may report any number.
         self.input_tokens = self.input_tokens.saturating_add(usage.input);
         self.output_tokens = self.output_tokens.saturating_add(usage.output);
         if let Some(price) = price {
@@ -89,18 +89,18 @@ impl Spent {
         }
     }
 
-    /// Takes up time.
+    /// Adds elapsed time.
     pub(crate) fn took(&mut self, time: Duration) {
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.time_ms = self.time_ms.saturating_add(time);
     }
 
-    /// Tokens, sent and answered.
+    /// The number of tokens, sent and received.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// Both together.
+    /// Adds the counters of another usage.
     pub fn add(&mut self, other: &Self) {
         for (own, more) in [
             (&mut self.turns, other.turns),
@@ -116,7 +116,7 @@ impl Spent {
         }
     }
 
-    /// What was used up since it was this much.
+    /// The usage since an earlier state.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             turns: self.turns.saturating_sub(before.turns),
@@ -128,8 +128,8 @@ impl Spent {
         }
     }
 
-    /// How many tokens the next answer may have if about `input` are sent, or the bound that does not let it be asked
-    /// for.
+    /// The maximum number of tokens of the next answer if about `input` are sent, or the limit that forbids another
+    /// request.
     pub(crate) fn room(
         &self,
         budget: &Budget,
@@ -155,7 +155,7 @@ impl Spent {
                 return Err(Bound::Cost);
             }
             if price.output > 0.0 {
-                // Beyond what any answer has it makes no difference.
+                // Saturating is fine: no answer is that long.
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -171,7 +171,7 @@ impl Spent {
         Ok(room)
     }
 
-    /// How much time is left.
+    /// The time that is left.
     pub(crate) fn time_left(&self, budget: &Budget) -> Duration {
         budget
             .time
@@ -179,12 +179,12 @@ impl Spent {
     }
 }
 
-/// Prices are for so many tokens.
+/// Number of tokens that a price is given for.
 const MILLION: f64 = 1e6;
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "nobody pays for more tokens than a float counts"
+    reason = "token counts are far below the exact range of a float"
 )]
 pub(crate) fn cost(usage: Usage, price: Price) -> f64 {
     (usage.input as f64 * price.input + usage.output as f64 * price.output) / MILLION
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(room(spent(|s| s.cost = Some(0.009_5))), Ok(49));
         assert_eq!(room(spent(|s| s.cost = Some(0.01))), Err(Bound::Cost));
         assert_eq!(room(spent(|s| s.time_ms = 1_800_000)), Err(Bound::Time));
-        // What is sent counts before it is sent.
+        // The tokens to be sent count before they are sent.
         assert_eq!(
             Spent::default().room(&budget(), PRICE, 2_000),
             Err(Bound::Tokens)

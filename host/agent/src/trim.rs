@@ -1,27 +1,27 @@
-//! What of a long conversation is sent: all of it while it fits, and else the newest.
+//! Selects the messages of a long conversation to be sent: all of them if they fit, else the newest.
 //!
-//! First the results of tools that are not of the last round are left out, the oldest first, then whole rounds. What
-//! the person asked last stays, and so does the round that is going on. The conversation itself keeps everything.
+//! Tool results before the last round are left out first, the oldest first, then whole rounds. The person's last
+//! message and the current round always stay. The stored conversation remains complete.
 
 use std::borrow::Cow;
 
 use crate::message::{Message, tokens};
 
-/// What is sent of a conversation.
+/// The messages to be sent.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Fitted<'a> {
     /// The messages.
     pub messages: Cow<'a, [Message]>,
-    /// How many of them are shorter than they were, or not there.
+    /// Number of messages shortened or left out.
     pub left_out: usize,
-    /// About how many tokens they take.
+    /// Estimated number of tokens of the messages.
     pub tokens: u64,
 }
 
-/// Shorter results stay: what would stand in their place is as long.
+/// Results of up to this many tokens stay: the placeholder would be as long.
 const SHORT: u64 = 60;
 
-/// The conversation in at most about `room` tokens; nothing if what has to be sent is longer.
+/// Fits a conversation into about `room` tokens; `None` if the messages that always stay are longer.
 pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
     let total: u64 = all.iter().map(Message::tokens).sum();
     if total <= room {
@@ -33,7 +33,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
     }
     let mut messages: Vec<Option<Message>> = all.iter().cloned().map(Some).collect();
     let (mut total, mut left_out) = (total, 0);
-    // What the person said last, and the round that is going on.
+    // The person's last message and the current round always stay.
     let asked = all
         .iter()
         .rposition(|one| matches!(one, Message::User { .. }));
@@ -57,7 +57,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
             left_out += 1;
         }
     }
-    // Rounds, each with the results of its calls.
+    // Removes whole rounds: an answer with the results of its calls.
     let mut at = 0;
     while total > room && at < newest {
         let end = (at + 1..newest)
@@ -72,7 +72,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
         at = end;
     }
     let mut messages: Vec<Message> = messages.into_iter().flatten().collect();
-    // Some providers want the person to begin.
+    // Some providers require that the first message is the user's.
     if !matches!(messages.first(), Some(Message::User { .. })) {
         let begin = Message::user("[earlier messages are left out]");
         total += begin.tokens();
@@ -85,7 +85,7 @@ pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
     })
 }
 
-/// About how many tokens stand before every conversation.
+/// Estimated number of tokens sent before every conversation: system prompt and tools.
 pub(crate) fn fixed(system: &str, tools: &[crate::message::ToolSpec]) -> u64 {
     let tools = tools.iter().map(|tool| {
         tool.name.len() + tool.description.len() + mimir_core::outcome::json_len(&tool.schema)
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(
             ids(&fitted).last(),
             Some(&of("d", false)),
-            "the newest stays as it is"
+            "the newest result is unchanged"
         );
         assert!(fitted.messages.contains(&Message::user("second")));
         assert!(fitted.tokens <= 1_150, "{fitted:?}");

@@ -1,9 +1,9 @@
-//! The tool `worker_call`: each call of it is a task of a worker.
+//! The tool `worker_call`: each call of it runs a task of a worker.
 //!
-//! The worker's calls are made in the middle of the call: on the pipeline of whoever called, narrowed by the worker's
-//! file, so that what that one may not do the worker may not either, however deep they call each other.
+//! The worker's calls are made inside this call, on the caller's pipeline restricted by the worker's file: a worker
+//! can never do more than its caller, at any depth.
 //!
-//! Never here: where workers are kept, and which tools they have.
+//! Out of scope: worker storage, and the tools of each worker.
 
 use std::sync::Arc;
 
@@ -28,42 +28,42 @@ use crate::message::{Message, ToolCall};
 use crate::model::Model;
 use crate::purse::{Purse, Share};
 
-/// Workers that call workers: deeper than this nobody knows any more who wanted what.
+/// Maximum depth of workers that call workers. Any deeper, a person could not tell the purpose of a call.
 const DEPTH_MOST: usize = 3;
 
-/// Another name, which other agents know.
+/// An alternative name, known from other agents.
 const ALIAS: &str = "delegate";
 
-/// Who has workers.
+/// The registry of workers.
 pub trait Hall: Send + Sync {
-    /// The worker of this name, as its file is now.
+    /// Finds a worker by name and reads its current file.
     fn find(&self, name: &str) -> Result<Worker, ToolError>;
 
-    /// What an agent of this worker is made of.
+    /// The parts that an agent for this worker is built from.
     fn staff(&self, worker: &Worker) -> Result<Staff, ToolError>;
 }
 
-/// What an agent is made of, beside a pipeline.
+/// The parts of a worker's agent, without the pipeline.
 pub struct Staff {
-    /// Who is asked.
+    /// The model that is asked.
     pub model: Arc<dyn Model>,
-    /// What it costs, where that is known.
+    /// The price of the model, if known.
     pub price: Option<Price>,
-    /// What it is told.
+    /// The system prompt.
     pub system: String,
-    /// The bounds of a task of whoever has no others.
+    /// The default limits of a task.
     pub budget: Budget,
 }
 
-/// The tool, over these workers: each a name and what it is for. `digest` names what runs it.
+/// Creates the tool for these workers, given as name and purpose. `digest` identifies the code that runs it.
 pub fn worker_call(
     hall: Arc<dyn Hall>,
     purse: Purse,
     workers: &[(String, String)],
     digest: String,
 ) -> Result<Tool, BadName> {
-    let mut description = "Has another agent, a worker, do a task, and returns what it says in the end. It knows nothing of \
-        this conversation: say all that it needs. It may do less than you. The workers:"
+    let mut description = "Lets another agent, a worker, do a task, and returns its final answer. The worker does not know \
+        this conversation, so include all the information it needs. It may have fewer permissions than you. Workers:"
         .to_owned();
     for (name, what) in workers {
         description.push_str(&format!("\n- {name}: {what}"));
@@ -72,14 +72,14 @@ pub fn worker_call(
     let schema = json!({
         "type": "object",
         "properties": {
-            "worker": {"type": "string", "enum": names, "description": "Who does it."},
-            "task": {"type": "string", "minLength": 1, "description": "What is to be done, and all that has to be known for it."},
+            "worker": {"type": "string", "enum": names, "description": "The name of the worker."},
+            "task": {"type": "string", "minLength": 1, "description": "The task, with all the information that it needs."},
         },
         "required": ["worker", "task"],
         "additionalProperties": false,
     });
     let needs = Needs {
-        // What it is told goes to whoever has the model.
+        // The task text is sent to the model's provider.
         model: true,
         ..Needs::default()
     };
@@ -129,11 +129,11 @@ struct WorkerCall {
     purse: Purse,
 }
 
-/// Letters of a worker's instructions on the card of a call.
+/// Maximum number of characters of a worker's instructions on an approval card.
 const TOLD: usize = 200;
 
 impl Backend for WorkerCall {
-    /// What a person should know who is asked: the file, what the worker has, and how its instructions begin.
+    /// The details for the approval card: the worker's file, its toolsets, and the beginning of its instructions.
     fn assess<'a>(
         &'a self,
         call: &'a Checked,
@@ -152,7 +152,7 @@ impl Backend for WorkerCall {
                 summary: format!("have the worker `{name}` ({}) do a task", worker.file()),
                 risks: vec![
                     format!("its toolsets: {}", worker.toolsets()),
-                    format!("it is told: {}{more}", visible(begin)),
+                    format!("instructions: {}{more}", visible(begin)),
                 ],
             }))
         })
@@ -185,7 +185,7 @@ impl WorkerCall {
             .count();
         if depth > DEPTH_MOST {
             let message =
-                format!("workers call each other at most {DEPTH_MOST} deep; do the task yourself");
+                format!("workers may be nested at most {DEPTH_MOST} deep; do the task yourself");
             return Err(ToolError::new(Code::LimitExceeded, message));
         }
         let worker = self.hall.find(&name)?;
@@ -214,7 +214,7 @@ impl WorkerCall {
             name: &name,
             observer: call.observer(),
         };
-        // The task has bounds of its own, and so has each of its calls.
+        // The task has its own limits, and so has each of its calls.
         let ended = {
             let _paused = call.deadline().pause();
             agent.task(&mut work.talk, &watching).await
@@ -222,20 +222,21 @@ impl WorkerCall {
         let said = work.talk.said().to_owned();
         match ended? {
             Ended::Finished => Ok(match said.trim().is_empty() {
-                true => "(it says nothing)".to_owned(),
+                true => "(no output)".to_owned(),
                 false => said,
             }),
             Ended::Bound(bound) => Err(cut(&name, &format!("has reached {bound}"), &said)),
-            Ended::Length => Err(cut(&name, "was cut in its answer", &said)),
+            Ended::Length => Err(cut(&name, "had its answer cut off", &said)),
             Ended::Withheld => {
-                let message = format!("the provider did not let the worker `{name}` go on");
+                let message =
+                    format!("the provider withheld the rest of the answer of the worker `{name}`");
                 Err(ToolError::new(Code::Unavailable, message))
             }
         }
     }
 }
 
-/// A task under way. However it ends, also stopped in the middle, what it took is counted and the rest goes back.
+/// A running task. When it ends or is stopped, its usage is counted and the unused budget is returned.
 struct Work {
     talk: Conversation,
     share: Share,
@@ -247,19 +248,19 @@ impl Drop for Work {
     }
 }
 
-/// As much of what a worker said last as its caller reads where it did not come to an end.
+/// Maximum number of characters of a worker's last message in the error about an unfinished task.
 const SAID: usize = 2_000;
 
 fn cut(name: &str, how: &str, said: &str) -> ToolError {
     let said = prefix(said.trim(), SAID);
     let message = match said.is_empty() {
         true => format!("the worker `{name}` {how} before it was done"),
-        false => format!("the worker `{name}` {how} before it was done; it said last: {said}"),
+        false => format!("the worker `{name}` {how} before it was done; its last message: {said}"),
     };
     ToolError::new(Code::LimitExceeded, message)
 }
 
-/// Tells whoever watches the call which tools the worker calls.
+/// Reports the worker's tool calls to the observer of the call.
 struct Watching<'a> {
     name: &'a str,
     observer: &'a Arc<dyn Observer>,

@@ -1,4 +1,4 @@
-//! Models that go on and on end at a bound.
+//! Tasks that would never end stop at a limit.
 
 use mimir_agent::{Bound, Ended, Purse, Usage};
 use mimir_core::config::Price;
@@ -23,7 +23,7 @@ async fn a_model_that_loops_for_ever_ends_at_each_bound() {
         assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::ToolCalls)));
         assert_eq!(room.audit.of("call").len(), 3);
 
-        // Each turn takes 110 tokens, as the model says.
+        // Each turn takes 110 tokens, according to the provider.
         let mut room = Room::new(api, forever());
         room.agent.budget.tokens = 1_000;
         assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Tokens)));
@@ -53,7 +53,7 @@ async fn what_others_of_the_session_use_up_is_on_its_bill_and_counts_for_its_bou
         let purse = Purse::default();
         room.agent.budget.tokens = 1_000;
         room.agent.purse = Some(purse.clone());
-        // A question of a tool, which was stopped: what was sent is paid for.
+        // A model request of a tool that was stopped: the tokens sent are counted.
         let budget = room.agent.budget;
         let mut share = purse.question("talk-1", budget, None, 400, 100).unwrap();
         let sent = Usage {
@@ -64,7 +64,7 @@ async fn what_others_of_the_session_use_up_is_on_its_bill_and_counts_for_its_bou
         drop(share);
         assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Tokens)));
         assert!(room.talk.spent.tokens() > 1_000, "{:?}", room.talk.spent);
-        // What the agent has used up nobody else has.
+        // The agent's usage reduces what tools may use.
         assert!(purse.question("talk-1", budget, None, 400, 100).is_err());
     }
 }
@@ -86,7 +86,7 @@ async fn a_task_that_was_stopped_by_a_bound_can_go_on() {
     let mut room = Room::new(APIS[2], steps);
     room.agent.budget.turns = 1;
     assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Turns)));
-    // The next task has a budget of its own.
+    // The next task has its own budget.
     assert_eq!(room.task("and?").await, Ok(Ended::Finished));
     assert_eq!(room.talk.spent.turns, 2);
 }

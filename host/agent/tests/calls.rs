@@ -1,4 +1,4 @@
-//! Calls that a model makes, and what it reads of them.
+//! Tool calls of a model, and the results that it gets.
 
 use mimir_agent::{Ended, Message};
 use mimir_core::Answer;
@@ -27,7 +27,7 @@ async fn a_call_is_made_and_its_result_goes_back() {
         let asked = room.script.asked();
         assert_eq!(asked.len(), 2);
         assert_eq!(asked[1].results(), ["forty-two"]);
-        // The record has the call, of this conversation, and both requests.
+        // The audit log has the call with its session, and both requests.
         let call = &room.audit.of("call")[0];
         assert_eq!(
             (&call["tool"], &call["session"]),
@@ -47,7 +47,7 @@ async fn a_call_is_made_and_its_result_goes_back() {
             (200, 20)
         );
         assert_eq!(room.talk.model, "local/m");
-        // Handed over with the question, the call, and its result: a crash later loses none of them.
+        // The conversation is saved after the question, the call and its result: a later crash loses none of them.
         assert_eq!(*room.seen.lengths.lock().unwrap(), [1, 2, 3]);
     }
 }
@@ -114,7 +114,7 @@ async fn arguments_that_do_not_fit_are_told_and_corrected() {
             last[0]
         );
         assert!(
-            last[1].contains("no JSON") && last[1].contains("one JSON object"),
+            last[1].contains("not valid JSON") && last[1].contains("one JSON object"),
             "{}",
             last[1]
         );

@@ -1,4 +1,4 @@
-//! Providers that are busy, break off, or are none.
+//! Busy, failing and unreachable providers.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ async fn a_busy_provider_is_asked_again_when_it_says() {
             (&json!(0), &json!(1_000))
         );
         assert!(again[0]["because"].as_str().unwrap().contains("slow down"));
-        // Only the answer that came is a turn.
+        // Only the complete answer counts as a turn.
         assert_eq!(room.talk.spent.turns, 1);
         assert!(
             room.talk.spent.time_ms >= 1_000,
@@ -87,7 +87,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_does_not_count() {
     }
 }
 
-/// What so many tokens cost at a million for a million.
+/// The cost of tokens at one dollar each.
 fn a_dollar_each(tokens: u64) -> f64 {
     f64::from(u32::try_from(tokens).unwrap())
 }
@@ -113,7 +113,7 @@ async fn an_answer_that_is_stopped_or_breaks_off_is_paid_for() {
         room.agent.price = Some(price);
         assert_eq!(room.task("go").await, Ok(Ended::Finished));
         let spent = room.talk.spent;
-        // The answer that came says that it took 100 and 10.
+        // The complete answer reports 100 and 10 tokens.
         assert_eq!((spent.turns, spent.output_tokens), (1, 15), "{spent:?}");
         assert!(spent.input_tokens > 100, "{spent:?}");
         assert_eq!(spent.cost, Some(a_dollar_each(spent.tokens())));
@@ -152,7 +152,7 @@ async fn what_is_no_model_is_told_apart() {
 #[tokio::test]
 async fn nobody_listens_and_it_is_tried_again() {
     let mut room = Room::new(APIS[0], vec![says("x")]);
-    // A port that was free a moment ago.
+    // A port that was free a moment ago, so that the connection is refused.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/", free.local_addr().unwrap());
     drop(free);

@@ -1,4 +1,4 @@
-//! Very many calls at once.
+//! Large numbers of concurrent calls.
 
 use mimir_agent::{Bound, Ended, Message};
 use serde_json::json;

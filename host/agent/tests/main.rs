@@ -1,4 +1,4 @@
-//! The loop against a model on loopback that says what is written down for it, in all three protocols.
+//! The agent loop against a scripted model on loopback, in all three protocols.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that goes wrong ends where it goes wrong"

@@ -1,5 +1,5 @@
-//! Conversations on disk, for this user alone, and without secrets: in the user's own folder, where approvals are. What
-//! stands in a workspace may have come with a checkout, and a conversation speaks in the person's name.
+//! Conversations on disk: private to this user, with secrets masked, in the user's own folder next to the approvals.
+//! Files in a workspace may have come with a checkout, and a conversation is replayed as the person's own words.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::workspace::Workspace;
 /// The conversations of a workspace.
 #[derive(Clone)]
 pub struct Shelf {
-    /// None where the platform names no folder for the user's settings.
+    /// `None` on platforms that have no folder for the user's settings.
     folder: Option<PathBuf>,
     vault: Arc<dyn Vault>,
 }
 
-/// How many conversations stay. Who looks for an older one has a copy, or none.
+/// Number of conversations that are stored; older ones are removed.
 const KEPT: usize = 100;
 
-/// Lines of what was typed that stay, and characters of each.
+/// Number of input lines that are stored, and the maximum number of characters in each.
 const LINES: usize = 500;
 const LINE_MOST: usize = 4_000;
 
 impl Shelf {
-    /// The conversations about this workspace; nothing is made before something is kept.
+    /// The conversations of this workspace. Creates no folder until something is stored.
     pub fn of(places: &Places, workspace: &Workspace, vault: Arc<dyn Vault>) -> Self {
         Self::new(ledger::place(places, workspace, "chats"), vault)
     }
@@ -42,13 +42,13 @@ impl Shelf {
 
     fn folder(&self) -> Result<&Path, ToolError> {
         self.folder.as_deref().ok_or_else(|| {
-            let message = "there is no folder for your conversations";
+            let message = "this platform has no folder for your conversations";
             let way = "set MIMIR_CONFIG_DIR".to_owned();
             ToolError::new(Code::Unavailable, message).with_way_out([way])
         })
     }
 
-    /// Keeps a conversation as it is now.
+    /// Stores the current state of a conversation, with secrets masked.
     pub fn keep(&self, talk: &Conversation) -> Result<(), ToolError> {
         let redactor = self.vault.redactor();
         let redactor =
@@ -56,7 +56,7 @@ impl Shelf {
         let text = serde_json::to_string(&talk.masked(&redactor))
             .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
         if text.len() as u64 > private::LONGEST {
-            let message = "it is longer than what could be read again; `/clear` begins a new one";
+            let message = "the conversation is too large to be stored; `/clear` starts a new one";
             return Err(ToolError::new(Code::LimitExceeded, message));
         }
         self.write(&format!("{}.json", talk.id), &text)?;
@@ -72,7 +72,7 @@ impl Shelf {
         written.map_err(|error| crate::file_error::file_error("write", &path, &error))
     }
 
-    /// The conversation with this id, or whose id begins like that; the newest if none is named.
+    /// Loads the conversation with this id or id prefix; without an id, the newest one.
     pub fn take(&self, id: Option<&str>) -> Result<Conversation, ToolError> {
         let all = self.all();
         let found = match id {
@@ -110,13 +110,13 @@ impl Shelf {
             ToolError::new(Code::Unavailable, format!("{place} cannot be used: {why}"))
         };
         let text = private::read(&path, Closed::Reading).map_err(|error| bad(&error))?;
-        let text = text.ok_or_else(|| bad(&"it is gone"))?;
+        let text = text.ok_or_else(|| bad(&"it no longer exists"))?;
         let mut talk: Conversation = serde_json::from_str(&text).map_err(|error| bad(&error))?;
         id.clone_into(&mut talk.id);
         Ok(talk)
     }
 
-    /// The conversations, the one that was kept last first.
+    /// The stored conversations, most recently changed first.
     fn all(&self) -> Vec<(SystemTime, String)> {
         let entries = self.folder.iter().flat_map(std::fs::read_dir).flatten();
         let mut all: Vec<(SystemTime, String)> = entries
@@ -124,7 +124,7 @@ impl Shelf {
                 let entry = entry.ok()?;
                 let name = entry.file_name().into_string().ok()?;
                 let id = name.strip_suffix(".json")?;
-                // What was typed has a name of its own kind, and what somebody else put there is none of ours.
+                // Skips the input history and files that mimir did not write.
                 let meta = entry.metadata().ok()?;
                 let own = meta.is_file() && RequestId::is_one(id);
                 own.then_some((meta.modified().ok()?, id.to_owned()))
@@ -134,17 +134,17 @@ impl Shelf {
         all
     }
 
-    /// Removes what is older than the newest [`KEPT`].
+    /// Removes all conversations but the newest [`KEPT`].
     fn tidy(&self) {
         for (_, id) in self.all().into_iter().skip(KEPT) {
-            // What cannot be read is left to the person whose folder it is.
+            // Files that cannot be read are kept: only the user should delete them.
             if let (Ok(_), Ok(folder)) = (self.read(&id), self.folder()) {
                 let _ = std::fs::remove_file(folder.join(format!("{id}.json")));
             }
         }
     }
 
-    /// What was typed here before, the oldest first.
+    /// The input history of this workspace, oldest line first.
     pub fn typed(&self) -> Vec<String> {
         let folder = self.folder().ok();
         let text = folder.map(|folder| private::read(&folder.join("typed.json"), Closed::Reading));
@@ -152,7 +152,7 @@ impl Shelf {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Keeps what was typed. It helps with typing it again, and nothing else: that it cannot be kept harms nothing.
+    /// Stores the input history. Errors are ignored, since it only serves to repeat earlier input.
     pub fn keep_typed(&self, lines: &[String]) {
         let Ok(redactor) = self.vault.redactor() else {
             return;
@@ -224,10 +224,7 @@ mod tests {
             assert_eq!(mode(&chats) & 0o777, 0o700);
             std::fs::set_permissions(newest, std::fs::Permissions::from_mode(0o644)).unwrap();
             let error = shelf.take(None).unwrap_err();
-            assert!(
-                error.message.contains("somebody else can read it"),
-                "{error}"
-            );
+            assert!(error.message.contains("other users can read it"), "{error}");
         }
     }
 
@@ -237,7 +234,7 @@ mod tests {
         let shelf = shelf(folder.path());
         let chats = folder.path().join("chats");
         std::fs::create_dir(&chats).unwrap();
-        // Older than all, and none of ours.
+        // Older than all others, and not written by mimir.
         let strange = ["plan-2024.json".to_owned(), format!("{}.json", id(9_999))];
         for name in &strange {
             std::fs::write(chats.join(name), "{}").unwrap();

@@ -20,7 +20,7 @@ pub fn file_error(doing: &str, path: &Path, error: &io::Error) -> ToolError {
     ToolError::new(code, format!("cannot {doing} {place}: {error}"))
 }
 
-/// A file that is there whole or not at all.
+/// Writes a file atomically. Creates its folder if needed.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 
 /// A host of tools in one workspace: settings, built-in tools, plugins and MCP servers behind one pipeline.
 ///
-/// Every call takes the same checks as a call of the program `mimir`: policy, approval, limits, masking and the audit
+/// Every call passes the same checks as a call of the program `mimir`: policy, approval, limits, masking and the audit
 /// log of the workspace.
 ///
 /// ```
@@ -115,42 +115,44 @@ pub struct HostBuilder {
 }
 
 impl HostBuilder {
-    /// The folder that tools work in. Left out, the nearest folder upwards that has `.mimir`, else the current one.
+    /// Sets the workspace. Defaults to the nearest folder upwards that has `.mimir`, else the current folder.
     #[must_use]
     pub fn workspace(mut self, folder: impl AsRef<Path>) -> Self {
         self.workspace = Some(folder.as_ref().to_owned());
         self
     }
 
-    /// The folder of the user's settings, approvals and secrets. Left out, `MIMIR_CONFIG_DIR` or the platform's folder.
+    /// Sets the folder of the user's settings, approvals and secrets. Defaults to `MIMIR_CONFIG_DIR`, else the
+    /// platform's folder.
     #[must_use]
     pub fn config_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.config = Some(folder.into());
         self
     }
 
-    /// The folder of compiled components. Left out, `MIMIR_CACHE_DIR` or the platform's folder.
+    /// Sets the folder of compiled components. Defaults to `MIMIR_CACHE_DIR`, else the platform's folder.
     #[must_use]
     pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// The session that calls belong to: it decides how long an answer "for this session" counts. Left out, a new one.
+    /// Sets the session of all calls, which limits approvals "for this session". Defaults to a new session.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> Self {
         self.session = Some(id.into());
         self
     }
 
-    /// The person who is asked. Left out, whatever would ask is refused, with the command that allows it.
+    /// Sets the approver of calls. Without one, calls that need an approval are refused with a hint at the command that
+    /// can approve them.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Reads the settings and loads the tools. Nothing is compiled that was compiled before.
+    /// Reads the settings and loads the tools. Components are only compiled if they are not in the cache.
     ///
     /// # Errors
     ///
@@ -182,14 +184,14 @@ impl HostBuilder {
     }
 }
 
-/// An approver for programs without a person: the answer is always no.
+/// An approver for programs without a person. It refuses every request.
 pub(crate) struct NoPerson;
 
 impl Approver for NoPerson {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
         let tool = &card.tool;
         let way_out = format!(
-            "no approver is set on this host; `mimir call {tool}` with the same arguments asks on a terminal"
+            "no approver is set on this host; `mimir call {tool}` with the same arguments asks for approval on a terminal"
         );
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
     }

@@ -31,7 +31,7 @@ pub trait Interface: Send + Sync {
     }
 
     /// The compiler of components. A program that can start itself again compiles in a child process, whose memory and
-    /// time are bounded; others compile in their own.
+    /// time are limited; others compile in their own process.
     fn compiler(&self) -> Arc<dyn Compiler> {
         Arc::new(InProcess::default())
     }

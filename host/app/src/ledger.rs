@@ -1,9 +1,8 @@
-//! What this user has said about a workspace and mimir remembers: approvals, grants, and which settings of the
-//! project count.
+//! The decisions of this user about a workspace: approvals, grants, and accepted project settings.
 //!
-//! It is kept in the user's own folder and not in the workspace: what comes with a checkout cannot speak for
-//! the person who checked it out. The grants themselves stand in `.mimir/tools.lock`, which is made to be
-//! reviewed; here is only which of them this person gave.
+//! They are stored in the user's own folder and not in the workspace, because files that come with a checkout must not
+//! decide for the person who checked it out. The grants themselves are in `.mimir/tools.lock`, which is meant to be
+//! reviewed; this store only records which of them this user gave.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,17 +27,17 @@ pub use book::{Book, Store};
 pub use listed::Listed;
 pub use lock::LockFile;
 
-/// What this user has said about one workspace.
+/// The stored decisions of this user about one workspace.
 pub struct UserLedger {
     store: Store,
     lock: LockFile,
     life: Option<SignedDuration>,
 }
 
-/// As much of a workspace's hash as names its file.
+/// Length of the prefix of a workspace's hash that names its file.
 const NAME: usize = 32;
 
-/// Where something is kept about this workspace that no checkout may bring: in the user's own folder, by its kind.
+/// Path of this workspace's file of the given kind in the user's own folder, which no checkout can write to.
 pub fn place(places: &Places, workspace: &Workspace, kind: &str) -> Option<PathBuf> {
     let root = workspace.root().as_os_str().as_encoded_bytes();
     let hash = format!("{:x}", Sha256::digest(root));
@@ -47,8 +46,8 @@ pub fn place(places: &Places, workspace: &Workspace, kind: &str) -> Option<PathB
 }
 
 impl UserLedger {
-    /// The ledger of this workspace; nothing is read or made before it is needed. There is none where the
-    /// platform names no folder for the user's settings.
+    /// The approval store of this workspace. Files are read and created on first use. `None` on platforms that have no
+    /// folder for the user's settings.
     pub fn new(places: &Places, workspace: &Workspace) -> Option<Self> {
         Some(Self {
             store: Store::new(place(places, workspace, "json")?, workspace.root()),
@@ -57,34 +56,34 @@ impl UserLedger {
         })
     }
 
-    /// The same, in which no approval counts for longer than that, whatever was set when it was given.
+    /// Limits the lifetime of every approval to `life`, even if it was given for longer.
     #[must_use]
     pub fn lasting(mut self, life: SignedDuration) -> Self {
         self.life = Some(life);
         self
     }
 
-    /// Where it is kept.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         self.store.path()
     }
 
-    /// All of it.
+    /// Reads the whole file.
     pub fn book(&self) -> Result<Book, LedgerError> {
         self.store.read()
     }
 
-    /// Changes it; another process may be doing the same.
+    /// Changes the file under a lock that other processes respect.
     pub fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> Result<T, LedgerError> {
         self.store.change(change)
     }
 
-    /// The grants that stand in the workspace.
+    /// The lock file of the workspace, which holds the grants.
     pub fn lock(&self) -> &LockFile {
         &self.lock
     }
 
-    /// Grants a plugin, and remembers that this person did. An earlier grant of it does not count any more.
+    /// Grants a plugin and records that this user did. Replaces an earlier grant of the same plugin.
     pub fn put(&self, location: &str, grant: Grant) -> Result<(), LedgerError> {
         let id = grant.id(location);
         self.lock
@@ -94,8 +93,8 @@ impl UserLedger {
         Ok(())
     }
 
-    /// Takes a grant back. Says whether there was one. It is forgotten here first: whatever lock comes back, or
-    /// cannot be read, it does not count again.
+    /// Revokes a grant. Returns true if there was one. The user's record is removed first, so that the grant stays
+    /// revoked even if the lock file is restored or cannot be read.
     pub fn revoke(&self, location: &str) -> Result<bool, LedgerError> {
         let known = self.store.change(|book| book.grants.remove(location))?;
         let gone = self.lock.take(location)?;
@@ -170,12 +169,12 @@ impl Ledger for UserLedger {
     }
 }
 
-/// The turn to change a file.
+/// Acquires the inter-process lock for changing a file.
 fn turn(path: &Path) -> Result<File, LedgerError> {
     private::turn(path).map_err(|error| failed(path, format_args!("cannot be changed: {error}")))
 }
 
-/// Writes a whole file.
+/// Writes a whole file atomically.
 fn write(path: &Path, text: &str, readers: Readers) -> Result<(), LedgerError> {
     private::replace(path, text.as_bytes(), readers)
         .map_err(|error| failed(path, format_args!("cannot be written: {error}")))

@@ -1,5 +1,5 @@
-//! Settings, tools and grants while a command goes on: whatever changes is read again, and what cannot be read
-//! leaves the last good state in force.
+//! Settings, tools and grants that follow their files while a command runs. Changed files are read again; a file that
+//! cannot be read leaves the last good state in force.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,13 +23,13 @@ mod keeper;
 pub use freshness::Freshness;
 pub use keeper::Keeper;
 
-/// How often the files are looked at. A look costs some microseconds.
+/// Interval of the checks for changed files. One check takes a few microseconds.
 pub const EVERY: Duration = Duration::from_secs(1);
 
-/// How long a file looks the same that nobody is writing.
+/// Time after which an unchanged file counts as completely written.
 const SETTLED: Duration = Duration::from_millis(10);
 
-/// What there is now, and what it is made from.
+/// The current settings, tools and grants, and the sources that they are loaded from.
 pub struct Live {
     setup: Setup,
     policy: Policy,
@@ -38,29 +38,29 @@ pub struct Live {
     watched: Watched,
     freshness: Arc<Freshness>,
     loaded: Loaded,
-    /// How often the tools of servers had changed when they were looked at last.
+    /// The change counter of the servers' tools at the last check.
     servers: usize,
-    /// Asks the servers of which nothing is known.
+    /// Handle of the task that queries servers whose tools are not known yet.
     asking: Option<AbortHandle>,
-    /// Told when all components in the folder were described.
+    /// Set to true once all components in the folder have been described.
     described: watch::Sender<bool>,
 }
 
-/// What has changed.
+/// An update of the settings, tools or grants.
 pub enum News {
     /// Other rules, tools or grants.
     World {
-        /// All of it, as it is now.
+        /// The complete new state.
         world: Box<World>,
-        /// Whether the config files could not be read before.
+        /// True if the config files could not be read before.
         mended: bool,
     },
-    /// A config file cannot be used: what counted before counts on.
+    /// A config file cannot be used: the previous settings stay in force.
     Broken(ToolError),
 }
 
 impl Live {
-    /// What there is when the command begins.
+    /// Loads the settings and all tools, compiling components where needed.
     pub async fn new(setup: Setup) -> Result<Self, ToolError> {
         let mut live = Self::start(setup)?;
         live.load_first(live.toolbox()).await;
@@ -86,7 +86,7 @@ impl Live {
     fn start(setup: Setup) -> Result<Self, ToolError> {
         stay_small();
         let host = setup.host();
-        // Before the grants are read, so that none is missed.
+        // Created before the grants are read, so that no change is missed.
         let watched = Watched::new(&setup.places, &setup.workspace, &setup.settings);
         Ok(Self {
             policy: setup.settings.policy()?,
@@ -102,22 +102,22 @@ impl Live {
         })
     }
 
-    /// A channel that turns true when all components in the folder were described, and count.
+    /// A channel that turns true once all components in the folder have been described and registered.
     pub fn described(&self) -> watch::Receiver<bool> {
         self.described.subscribe()
     }
 
-    /// What the tools and rules came from.
+    /// The setup that tools and rules are loaded from.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// What runs components.
+    /// The runtime that executes components.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
     }
 
-    /// The tools as they were found last, with what is granted to them now, under the last good rules.
+    /// A snapshot of the tools of the last scan, with their current grants, under the last good rules.
     pub fn world(&self) -> World {
         let mut tools = self.loaded.tools.clone();
         let mut quarantined = self.loaded.quarantined.clone();
@@ -128,12 +128,12 @@ impl Live {
         self.setup.joined(self.policy.clone(), registry)
     }
 
-    /// Brings a pipeline up to date before a call, while [`Self::follow`] runs.
+    /// The check that brings a pipeline up to date before a call, while [`Self::follow`] runs.
     pub fn freshness(&self) -> Arc<Freshness> {
         Arc::clone(&self.freshness)
     }
 
-    /// Looks at everything every so often and hands on what has changed, until it is dropped.
+    /// Checks all sources in the given interval and passes on updates, until the future is dropped.
     pub async fn follow<E>(
         &mut self,
         every: Duration,
@@ -149,13 +149,13 @@ impl Live {
                 newer.store(true, Ordering::Release);
                 *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
             }));
-            // To describe what is new may take a while, in which everything else goes on.
+            // Describing new components may take a while, and must not block the rest of the loop.
             let mut load = pin!(toolbox.load());
             let (mut watching, mut loading) = (true, true);
             let servers = Arc::clone(self.setup.servers.all());
             let freshness = Arc::clone(&self.freshness);
             let following = freshness.following();
-            // The first of two looks: the first call finds that nothing has changed, and waits for nothing.
+            // First of the two checks that confirm a state, so that the first call does not wait for them.
             let change = self.watched.look();
             for news in self.take_up(change, None) {
                 on(&self.setup, news)?;
@@ -163,14 +163,15 @@ impl Live {
             while reads_tools == self.reads_tools() {
                 let (mut change, mut first) = (None, None);
                 tokio::select! {
-                    // The watcher has its first look before the folder is read: nothing falls between the two.
+                    // The watcher must have its first look before the folder is read, or changes in between would be
+                    // missed.
                     biased;
                     () = &mut watch, if watching => watching = false,
                     loaded = &mut load, if loading => {
                         loading = false;
                         first = Some(loaded);
                     }
-                    // What a server has just said counts at once.
+                    // Changed tools of a server are taken up at once.
                     () = servers.changed() => {}
                     () = freshness.wanted() => change = self.settled().await,
                     () = tokio::time::sleep(every) => {}
@@ -196,13 +197,13 @@ impl Live {
         }
     }
 
-    /// Looks at the config files and grants now, and gives what has changed.
+    /// Checks the config files and grants now, and returns the updates.
     pub async fn catch_up(&mut self) -> Vec<News> {
         let change = self.settled().await;
         self.take_up(change, None)
     }
 
-    /// Looks at the config files and grants until a change looks the same twice.
+    /// Checks the config files and grants until a change looks the same twice.
     async fn settled(&mut self) -> Option<Change> {
         if let Some(change) = self.watched.look() {
             return Some(change);
@@ -242,8 +243,8 @@ impl Live {
         news
     }
 
-    /// Asks the servers of which nothing is known, while others are served. What they say is found like any change.
-    /// Those that fail are asked again after a while, for as long as there are any.
+    /// Queries the servers whose tools are not known yet, in the background. Their tools are taken up like any other
+    /// change. Failed servers are queried again after a pause.
     fn ask_servers(&mut self) {
         if let Some(before) = self.asking.take() {
             before.abort();
@@ -263,7 +264,7 @@ impl Live {
         self.asking = Some(asking.abort_handle());
     }
 
-    /// Makes the engine of scripts ready, if there are any: what takes seconds the first time is over before a call.
+    /// Prepares the script engine if there are scripts: the first start takes seconds, which no call should wait for.
     fn prepare(&self) {
         if self.loaded.scripts.is_empty() {
             return;
@@ -280,15 +281,15 @@ impl Live {
         self.setup.settings.config.tools.auto_load_custom_tools
     }
 
-    /// The folder may be made later, so whether it is there now is not asked.
+    /// Does not check that the folder exists, since it may be created later.
     fn toolbox(&self) -> Toolbox {
         let folder = self.reads_tools().then(|| self.setup.workspace.tools());
         self.setup.toolbox_of(Arc::clone(&self.host), folder)
     }
 }
 
-/// Takes memory in small pages from here on: who waits for calls most of the time holds what it needs, and not what
-/// huge pages round that up to, which is two thirds more with a hundred plugins.
+/// Disables transparent huge pages from here on. A process that mostly waits for calls then holds only the memory that
+/// it uses; with a hundred plugins, huge pages add two thirds to that.
 fn stay_small() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
@@ -296,7 +297,7 @@ fn stay_small() {
     }
 }
 
-/// Whether the same tools were found, and the same left out.
+/// Returns true if both scans found the same tools and quarantined the same files.
 fn is_same(one: &Loaded, other: &Loaded) -> bool {
     let mut pairs = one.tools.iter().zip(&other.tools);
     one.quarantined == other.quarantined

@@ -1,8 +1,8 @@
-//! Where the audit log of a workspace ended when this user last wrote to it.
+//! The position at which the audit log of a workspace ended when this user last wrote to it.
 //!
-//! It is kept in the user's own folder, beside what the user has said about the workspace: who can write the log
-//! cannot write this. What has once come apart stays so until a person removes the file: a log that was cut does
-//! not become whole because it has grown again.
+//! It is stored in the user's own folder, next to the user's decisions about the workspace, so that a process that can
+//! only write the log cannot change it. A mismatch is permanent until a person removes the file: a truncated log does
+//! not become valid by growing again.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -20,22 +20,21 @@ use crate::places::Places;
 use crate::private::{self, Readers};
 use crate::workspace::Workspace;
 
-/// The last line of the log, as this user's folder has it. A command that writes to the log brings it up to date
-/// when it ends.
+/// The last line of the log, stored in the user's folder. A command that writes to the log updates it at its end.
 pub struct Memory {
     path: Option<PathBuf>,
     log: PathBuf,
     writer: OnceLock<(Arc<FileAudit>, Option<Head>)>,
 }
 
-/// The file is as long as a head is; what is longer is none.
+/// Maximum size in bytes. The file has the length of a log head; a longer file is not valid.
 const LONGEST: u64 = 1024;
 
-/// A line for each config file, of which there are a handful.
+/// Maximum size in bytes: a line for each of a handful of config files.
 const SEEN_MAX: u64 = 64 << 10;
 
 impl Memory {
-    /// What is remembered of this workspace. Nothing is read before it is asked for.
+    /// The stored log position of this workspace. Reads nothing until it is needed.
     pub fn of(places: &Places, workspace: &Workspace) -> Self {
         let ledger = UserLedger::new(places, workspace);
         Self {
@@ -45,24 +44,24 @@ impl Memory {
         }
     }
 
-    /// The writer of the log; the same each time.
+    /// Returns the writer of the log. It is created once.
     pub fn writer(&self, settings: AuditSettings) -> Arc<FileAudit> {
         let made = || {
-            // Read before the log is opened: whatever others write meanwhile comes after this.
+            // Read before the log is opened, so that lines which other processes write in between come after it.
             let before = self.read();
             (Arc::new(FileAudit::new(&self.log, settings)), before)
         };
         Arc::clone(&self.writer.get_or_init(made).0)
     }
 
-    /// The line that is remembered as the last.
+    /// Returns the stored last line.
     pub fn read(&self) -> Option<Head> {
         let bytes = files::read(self.path.as_ref()?, Links::Followed, LONGEST).ok()?;
         Head::decode(&bytes)
     }
 
-    /// Remembers what the config files are now. Gives those that are not as they were when this was asked last;
-    /// none the first time.
+    /// Stores the current hashes of the config files. Returns the files that differ from the last call; none on the
+    /// first call.
     pub fn files(&self, now: &[(String, String)]) -> Vec<(String, String)> {
         let Some(path) = self.path.as_ref().map(|path| path.with_extension("seen")) else {
             return Vec::new();
@@ -94,7 +93,7 @@ impl Memory {
         changed.chain(gone).collect()
     }
 
-    /// What a person can do who has removed or cut the log.
+    /// The hint for a person who removed or truncated the log on purpose.
     pub fn way_out(&self) -> String {
         let path = self.path.as_deref().unwrap_or(&self.log);
         format!(
@@ -103,7 +102,7 @@ impl Memory {
         )
     }
 
-    /// Remembers where the log has come to, unless it is another than the one that is remembered.
+    /// Stores the position of the log, unless the log is not the one that the stored position belongs to.
     fn note(&self, audit: &FileAudit, before: Option<Head>) -> io::Result<()> {
         let (Some(path), Some((opened, now))) = (&self.path, audit.course()) else {
             return Ok(());
@@ -113,7 +112,7 @@ impl Memory {
             && (opened.seq <= before.seq || !Log::at(&self.log).snapshot()?.has(before)?)
         {
             warn(format_args!(
-                "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` says more"
+                "the audit log is not the one that was here before, or its end is missing; `mimir audit verify` shows details"
             ));
             return Ok(());
         }
@@ -130,7 +129,7 @@ impl Memory {
             use std::os::unix::fs::OpenOptionsExt as _;
             options.mode(0o600);
         }
-        // In place and always as long: what is here is never half of anything.
+        // Written in place with a constant length, so that the file never contains a partial record.
         files::open_with(path, Links::Followed, &mut options)?.write_all(&now.encode())
     }
 }

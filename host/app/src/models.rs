@@ -1,4 +1,4 @@
-//! The models that the settings name: the provider, its key and its price.
+//! The configured models, each with its provider, key and price.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ mod system;
 pub use completer::OwnModel;
 pub use system::system;
 
-/// What the models of the settings are made from.
+/// The settings and secrets that models are created from.
 #[derive(Clone)]
 pub struct Models {
     settings: Settings,
@@ -29,14 +29,14 @@ pub struct Models {
     audit: Arc<dyn AuditSink>,
 }
 
-/// The secrets that are masked in what models say.
+/// The vault of secrets that are masked in model output.
 pub fn vault(setup: &Setup) -> Arc<dyn Vault> {
     let secrets = Secrets::new(&setup.places);
     Arc::new(UserVault::new(secrets, &setup.settings.config))
 }
 
 impl Models {
-    /// Those of these settings.
+    /// The models of these settings.
     pub fn of(setup: &Setup) -> Self {
         Self {
             settings: setup.settings.clone(),
@@ -51,12 +51,12 @@ impl Models {
         &self.root
     }
 
-    /// How agents work.
+    /// The settings of agents.
     pub fn agent(&self) -> &AgentSettings {
         &self.settings.config.agent
     }
 
-    /// The provider of the model of the settings.
+    /// The name of the provider of the configured model.
     pub fn provider(&self) -> Result<String, ToolError> {
         Ok(self.chosen(None)?.provider)
     }
@@ -71,14 +71,14 @@ impl Models {
                 let withheld = self.settings.withheld().iter().find(about);
                 let way = withheld.map(|key| {
                 format!(
-                    "the project's settings have {key}, which counts after `mimir policy accept`"
+                    "the project's settings have {key}, which is ignored until you run `mimir policy accept`"
                 )
             });
                 ToolError::new(Code::InvalidInput, message).with_way_out(way)
             })
     }
 
-    /// The model of the settings, or `wanted`.
+    /// The configured model, or `wanted`.
     pub fn model(&self, wanted: Option<&str>) -> Result<(Arc<Provider>, ChosenModel), ToolError> {
         let chosen = self.chosen(wanted)?;
         if self.agent().max_cost.is_some() && chosen.price.is_none() {
@@ -86,7 +86,7 @@ impl Models {
             return Err(ToolError::new(
                 Code::InvalidInput,
                 format!(
-                    "agent.maxCost is set, and what {provider}/{model} costs is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
+                    "agent.maxCost is set, but the price of {provider}/{model} is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
                 ),
             ));
         }
@@ -98,7 +98,7 @@ impl Models {
     }
 }
 
-/// The model that tools may ask, of the settings as they are now. Nothing is made before one does.
+/// The model that tools may query, with the current settings. It is created by the first query.
 pub fn completer(setup: &Setup) -> OwnModel {
     let config = &setup.settings.config;
     let name = config.chosen_model(None).map_err(|message| {

@@ -1,6 +1,6 @@
-//! Packages of npm and PyPI that are MCP servers: downloaded once into mimir's cache, pinned, and started from there.
+//! MCP servers from npm and PyPI packages: downloaded once into mimir's cache, pinned, and started from there.
 //!
-//! A folder of the store is written under another name and renamed when it is whole, so that a download that was killed
+//! A package is installed into a staging folder that is renamed when it is complete, so that an interrupted download
 //! leaves nothing that is used. The caches of npm and pip are not touched.
 
 use std::path::{Path, PathBuf};
@@ -32,18 +32,18 @@ pub struct PackageStore {
     folder: Option<PathBuf>,
 }
 
-/// The record in the folder of an installed package. It is written last.
+/// The record in the folder of an installed package. It is written last, and marks the installation as complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct Installed {
     package: McpPackage,
-    /// The command line of its program: a path that begins with `./` is below the folder.
+    /// The command line of its program. A path that begins with `./` is relative to the folder.
     start: Vec<String>,
 }
 
-/// The file that says so.
+/// File name of the record.
 const RECORD: &str = "mimir-package.json";
 
-/// Digits of the digest that tells builds of one version apart.
+/// Number of digest digits that tell builds of one version apart.
 const DIGEST: usize = 12;
 
 impl PackageStore {
@@ -55,11 +55,11 @@ impl PackageStore {
         }
     }
 
-    /// The folder of all packages, made if it is not there.
+    /// The folder of all packages, created on first use.
     fn root(&self) -> Result<&Path, ToolError> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message =
-                "there is no folder for packages: set MIMIR_CACHE_DIR to an absolute path";
+                "this platform has no folder for packages: set MIMIR_CACHE_DIR to an absolute path";
             ToolError::new(Code::Unavailable, message)
         })?;
         private::private_folder(folder)
@@ -105,7 +105,8 @@ impl PackageStore {
         Some((folder, words))
     }
 
-    /// Takes over a folder in which a package was installed. Another process may have been faster: that one stays.
+    /// Moves a staging folder into the store. If another process has installed the package meanwhile, that
+    /// installation stays.
     fn keep(
         &self,
         staging: &Path,
@@ -115,7 +116,7 @@ impl PackageStore {
         let fault = |error: &dyn std::fmt::Display| {
             ToolError::new(
                 Code::ExecutionError,
-                format!("the package cannot be kept: {error}"),
+                format!("the package cannot be stored: {error}"),
             )
         };
         let installed = Installed {
@@ -131,11 +132,11 @@ impl PackageStore {
         .map_err(|error| fault(&error))?;
         let place = self
             .place(package)
-            .ok_or_else(|| fault(&"there is no cache folder"))?;
+            .ok_or_else(|| fault(&"this platform has no cache folder"))?;
         if self.find(package).is_some() {
             return Ok(());
         }
-        // One that is not whole was left by another version of mimir, or damaged.
+        // Incomplete: damaged, or left by another version of mimir.
         let _ = std::fs::remove_dir_all(&place);
         match std::fs::rename(staging, &place) {
             Err(_) if self.find(package).is_some() => Ok(()),
@@ -144,17 +145,17 @@ impl PackageStore {
     }
 }
 
-/// Starts servers: those of packages from the store, all others as their settings say.
+/// Starts servers: those of packages from the store, all others as configured.
 pub struct PackagePrograms {
     programs: Programs,
     store: PackageStore,
-    /// The folder with a home for each server of a package.
+    /// Parent of the home folders of package servers.
     homes: Option<PathBuf>,
     root: PathBuf,
 }
 
 impl PackagePrograms {
-    /// A runner of the packages in this store.
+    /// Starts servers with the packages in this store.
     pub fn new(
         programs: Programs,
         store: PackageStore,
@@ -169,7 +170,7 @@ impl PackagePrograms {
         }
     }
 
-    /// The launch of an installed package: its program, its folder to be read, and a home of its own.
+    /// The launch of an installed package: its program, read access to its folder, and a home folder of its own.
     fn prepared(&self, mut launch: Launch, package: &McpPackage) -> Result<Launch, ToolError> {
         let server = launch.name.clone();
         let Some((folder, mut words)) = self.store.find(package) else {
@@ -242,10 +243,10 @@ impl PackagePrograms {
         Ok(launch)
     }
 
-    /// The home of a server in this workspace. What it keeps there is there at its next start.
+    /// The home folder of a server in this workspace. It persists across starts.
     fn home(&self, server: &str) -> Result<PathBuf, ToolError> {
         let homes = self.homes.as_ref().ok_or_else(|| {
-            let message = "there is no folder for the homes of servers: set MIMIR_CONFIG_DIR to an absolute path";
+            let message = "this platform has no folder for the homes of servers: set MIMIR_CONFIG_DIR to an absolute path";
             ToolError::new(Code::Unavailable, message)
         })?;
         let home = homes.join(server);
@@ -267,15 +268,15 @@ impl Launcher for PackagePrograms {
     }
 }
 
-/// A value that begins with `~/` is a path in the server's own home.
+/// Resolves `~/` at the start of a value to the server's own home folder.
 fn in_home(value: &mut String, home: &Path) {
     if let Some(below) = value.strip_prefix("~/") {
         *value = home.join(below).display().to_string();
     }
 }
 
-/// An argument as the program is given it: `.`, and what begins with `./`, is a path in the workspace if it lies in one
-/// of the folders that the server was given.
+/// Resolves `.` or a leading `./` in an argument to a path in the workspace, if it is in one of the folders that the
+/// server has access to.
 fn below_root(word: &str, folders: &[LaunchFolder], root: &Path) -> String {
     let (option, value) = match word.split_once('=') {
         Some((option, value)) if option.starts_with('-') => (Some(option), value),

@@ -1,33 +1,32 @@
-//! The folders outside the workspace: the user's settings and the user's cache, in the place where each
-//! platform keeps such things.
+//! The folders outside the workspace: the user's settings and cache, at the standard locations of each platform.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Where the user's own files are. Either is missing where the platform names no home.
+/// The user's own folders. `None` on platforms that define no home.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Holds the user's `config.yml`.
+    /// Folder of the user's `config.yml`.
     pub config: Option<PathBuf>,
-    /// Holds compiled components; it may be deleted at any time.
+    /// Folder of compiled components, which may be deleted at any time.
     pub cache: Option<PathBuf>,
-    /// Where a team's policy for the whole machine may be.
+    /// Possible paths of the machine-wide team policy.
     pub team: Vec<PathBuf>,
-    /// A team's policy that `MIMIR_TEAM_POLICY` names: it counts beside those.
+    /// The team policy named by `MIMIR_TEAM_POLICY`, which applies in addition to those.
     pub named_team: Option<PathBuf>,
-    /// Our own variables that name no place, because their path is relative.
+    /// Variables of mimir that are ignored because their path is relative.
     pub ignored: Vec<&'static str>,
-    /// All variables of ours: some are settings.
+    /// All variables with mimir's prefix, some of which are settings.
     pub variables: Vec<(String, OsString)>,
 }
 
-/// Our own variables, which go before the platform's.
+/// Variables of mimir, which take precedence over those of the platform.
 const CONFIG: &str = "MIMIR_CONFIG_DIR";
 const CACHE: &str = "MIMIR_CACHE_DIR";
 const TEAM: &str = "MIMIR_TEAM_POLICY";
 
 impl Places {
-    /// Asks the environment.
+    /// Finds the folders from the environment.
     pub fn find() -> Self {
         Self {
             variables: crate::settings::environment::variables(std::env::vars_os()),
@@ -35,9 +34,9 @@ impl Places {
         }
     }
 
-    /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. A relative
-    /// path is ignored, as the XDG rules want it: it would mean another folder in every folder. Of our
-    /// own variables that is worth a word.
+    /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. Relative paths are ignored,
+    /// as the XDG specification demands, since they would depend on the current folder. Ignored variables of mimir are
+    /// reported.
     fn from(var: impl Fn(&str) -> Option<OsString>) -> Self {
         let dir = |name: &str| {
             var(name)
@@ -73,7 +72,7 @@ impl Places {
             config: dir(CONFIG).or(config),
             cache: dir(CACHE).or(cache),
             team: team(dir("ProgramData")),
-            // Also one that makes no sense: who names a policy does not want to go without.
+            // Not checked here: an unusable path is an error later, so that the policy is not silently skipped.
             named_team: var(TEAM).filter(|it| !it.is_empty()).map(PathBuf::from),
             ignored: [CONFIG, CACHE].into_iter().filter(relative).collect(),
             variables: Vec::new(),
@@ -81,8 +80,8 @@ impl Places {
     }
 }
 
-/// Where an administrator puts a team's policy. No variable moves it where the platform has a fixed place for it:
-/// who may set variables must not get round it.
+/// Paths at which an administrator stores a team policy. They are fixed where the platform allows it: a user who can
+/// set variables must not be able to bypass the policy.
 fn team(program_data: Option<PathBuf>) -> Vec<PathBuf> {
     if cfg!(windows) {
         let base = program_data.unwrap_or_else(|| r"C:\ProgramData".into());

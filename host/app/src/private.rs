@@ -1,5 +1,5 @@
-//! Files of this user's own: read only if nobody else could have had a hand in them, changed by one process at a
-//! time, and written whole or not at all.
+//! Private files of this user: read only if no other user could have changed them, changed by one process at a time,
+//! and written atomically.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -7,15 +7,15 @@ use std::path::Path;
 
 use mimir_core::files::{self, Links};
 
-/// A file that is longer has been written by something else.
+/// Maximum size in bytes of a file that is read. The files that mimir writes are always shorter.
 pub const LONGEST: u64 = 16 << 20;
 
-/// Who else may not do what with a file.
+/// The access that other users must not have to a file.
 #[derive(Debug, Clone, Copy)]
 pub enum Closed {
-    /// Nobody else may write it.
+    /// Other users must not be able to write it.
     Writing,
-    /// Nobody else may even read it.
+    /// Other users must not be able to read or write it.
     Reading,
 }
 
@@ -37,17 +37,15 @@ impl Closed {
 
     fn broken(self) -> &'static str {
         match self {
-            Closed::Writing => {
-                "somebody else can write it; make it yours alone (chmod 600) or remove it"
-            }
+            Closed::Writing => "other users can write it; make it private (chmod 600) or remove it",
             Closed::Reading => {
-                "somebody else can read it; make it yours alone (chmod 600), and change the values in it"
+                "other users can read it; make it private (chmod 600), and replace the values in it"
             }
         }
     }
 }
 
-/// The text of a file that is closed to others; nothing if there is no file.
+/// Reads a file that is closed to other users; `None` if there is no file.
 pub fn read(path: &Path, closed: Closed) -> io::Result<Option<String>> {
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
@@ -60,7 +58,7 @@ pub fn read(path: &Path, closed: Closed) -> io::Result<Option<String>> {
     files::read_text(path, Links::Followed, LONGEST).map(Some)
 }
 
-/// Waits until no other process changes the file; the turn ends when what is returned is dropped.
+/// Acquires the inter-process lock for changing a file. The lock is released when the returned handle is dropped.
 pub fn turn(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         private_folder(folder)?;
@@ -70,7 +68,7 @@ pub fn turn(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
-        // What stands there may have come with a checkout: no link is followed, no pipe is waited for.
+        // The path may have come with a checkout: follow no link, and do not block on a pipe.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits() as i32);
     }
@@ -79,7 +77,7 @@ pub fn turn(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a folder that nobody else can look into.
+/// Creates a folder that only this user can access.
 pub fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -91,16 +89,16 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Who reads a file that is written.
+/// The users who may read a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// This user.
+    /// Only this user.
     Owner,
-    /// Whoever reads the project.
+    /// All users who may read the project.
     Everybody,
 }
 
-/// Writes a whole file, or leaves the old one: to a temporary name beside it first.
+/// Replaces a file atomically, through a temporary file next to it.
 pub fn replace(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
     let shown = |file: &File| match readers {
         Readers::Owner => Ok(()),
@@ -109,8 +107,8 @@ pub fn replace(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> 
     put(path, content, shown)
 }
 
-/// The same of a file that a person keeps: whoever could read and write the old one can do so with the new one, and one
-/// that is read-only stays as it is. A new one is for everybody. `path` is no link.
+/// Replaces a file of the user atomically, keeping its owner, group and permissions. A read-only file is refused. A
+/// new file gets the default permissions. `path` must not be a link.
 pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(old) => {
@@ -146,7 +144,7 @@ fn show(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses a file that nothing may be written into: a new one in its place would go round that.
+/// Refuses a read-only file, which a rename would replace regardless.
 #[cfg(unix)]
 fn writable(path: &Path, old: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -166,7 +164,7 @@ fn writable(_: &Path, old: &Metadata) -> io::Result<()> {
     match old.permissions().readonly() {
         true => Err(io::Error::new(
             ErrorKind::PermissionDenied,
-            "it is read-only; take that from it first",
+            "it is read-only; remove that attribute first",
         )),
         false => Ok(()),
     }
@@ -179,11 +177,12 @@ fn keep(old: &Metadata, file: &File) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;
     if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
-        // Another group may do no more than everybody.
+        // A different group gets no more permissions than all other users.
         mode = (mode & 0o707) | ((mode & 0o007) << 3);
     }
     if new.uid() != old.uid() {
-        // Only root can. For anybody else who may write both the file and its folder, it is theirs from now on.
+        // Only root can change the owner. For any other user who may write the file and its folder, the new file is
+        // theirs.
         let _ = fchown(file, Some(old.uid()), None);
     }
     file.set_permissions(std::fs::Permissions::from_mode(mode))

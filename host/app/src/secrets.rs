@@ -1,8 +1,8 @@
-//! The user's secrets: values that tools use and nobody gets to see. In the keyring of the system where there
-//! is one, else in a file that only this user can read; or taken from a variable of the host that the user's
-//! own settings name.
+//! The user's secrets: values that tools use but that are never shown. They are stored in the system keyring if there
+//! is one, else in a file that only this user can read, or read from an environment variable that the user's own
+//! settings name.
 //!
-//! A value comes in on stdin and leaves as a mask. Never here: printing one.
+//! Values are entered on stdin and masked in all output. No function here prints a value.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,27 +30,27 @@ pub struct Secrets {
     keyring: Option<Keyring>,
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shelf {
     secrets: BTreeMap<String, Kept>,
-    /// Logins at servers. They have names of their own: none of them is a secret that a tool or a server can name.
+    /// Logins at servers. Their separate map keeps tools and servers from naming a login as a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     logins: BTreeMap<String, Kept>,
 }
 
-/// Where one value is.
+/// The storage of a value in the file's entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kept {
-    /// Here.
+    /// The value itself.
     Value(String),
-    /// In the keyring, under its name.
+    /// A reference to the keyring, under the same name.
     Keyring,
 }
 
-/// Where a value is, for people.
+/// The storage of a value, for output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Where {
@@ -58,19 +58,19 @@ pub enum Where {
     File,
     /// In the keyring.
     Keyring,
-    /// In a variable of the host.
+    /// In an environment variable.
     Variable(String),
 }
 
-/// The longest value: the largest private keys fit.
+/// Maximum length of a value in bytes: the largest private keys fit.
 const VALUE_MAX: usize = 64 << 10;
 
-/// The longest name.
+/// Maximum length of a name in bytes.
 const NAME_MAX: usize = 64;
 
 impl Secrets {
-    /// The secrets of this user; nothing is read before it is needed. There are none where the platform names
-    /// no folder for the user's settings.
+    /// The secrets of this user. Nothing is read until it is needed. `None` on platforms that have no folder for the
+    /// user's settings.
     pub fn new(places: &Places) -> Option<Self> {
         Some(Self {
             path: places.config.as_ref()?.join("secrets.json"),
@@ -78,12 +78,12 @@ impl Secrets {
         })
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps a value. Says where.
+    /// Stores a value. Returns the storage that was used.
     pub fn set(&self, name: &str, value: &str, in_file: bool) -> Result<Where, ToolError> {
         check_name(name)?;
         check_value(value)?;
@@ -103,7 +103,7 @@ impl Secrets {
         Ok(place)
     }
 
-    /// Forgets a value. Says whether there was one.
+    /// Removes a value. Returns true if there was one.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
         let old = self.change(|shelf| shelf.secrets.remove(name))?;
         if let (Some(Kept::Keyring), Some(keyring)) = (&old, &self.keyring) {
@@ -112,7 +112,7 @@ impl Secrets {
         Ok(old.is_some())
     }
 
-    /// The names, each with where its value is.
+    /// The names of all secrets, each with its storage.
     pub fn list(
         &self,
         settings: &BTreeMap<String, SecretSettings>,
@@ -128,7 +128,7 @@ impl Secrets {
         Ok(all)
     }
 
-    /// The values, each with its name. All of them or none: one that cannot be had could not be masked.
+    /// The values of all secrets by name. Fails if one cannot be read, because it could not be masked.
     pub fn values(
         &self,
         settings: &BTreeMap<String, SecretSettings>,
@@ -149,7 +149,7 @@ impl Secrets {
         Ok(values)
     }
 
-    /// One value that was stored, if there is one of this name.
+    /// Reads the stored value of this name, if there is one.
     pub fn value(&self, name: &str) -> Result<Option<String>, ToolError> {
         match self.read()?.secrets.remove(name) {
             Some(Kept::Value(value)) => Ok(Some(value)),
@@ -162,10 +162,10 @@ impl Secrets {
         let why = match self.keyring.as_ref().map(|ring| ring.get(name)) {
             Some(Ok(value)) => return Ok(value),
             Some(Err(error)) => error.message,
-            None => "there is no keyring here".to_owned(),
+            None => "this system has no keyring".to_owned(),
         };
         let message = format!(
-            "the secret `{name}` cannot be had from the keyring: {why}; unlock it, or `mimir secrets remove {name}`"
+            "the secret `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir secrets remove {name}`"
         );
         Err(ToolError::new(Code::Unavailable, message))
     }
@@ -181,9 +181,9 @@ impl Secrets {
         let Some(text) = text.map_err(|error| unreadable(&error))? else {
             return Ok(Shelf::default());
         };
-        // serde quotes what it does not understand, and that may be a value.
+        // The error of serde is dropped, because it may quote a value.
         serde_json::from_str(&text)
-            .map_err(|_| unreadable(&"it is damaged; remove it and set the secrets anew"))
+            .map_err(|_| unreadable(&"it is damaged; remove it and set the secrets again"))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Shelf) -> T) -> Result<T, ToolError> {
@@ -205,7 +205,7 @@ impl Secrets {
     }
 }
 
-/// The values that stand in variables of the host. One that is not set is no secret.
+/// The values in environment variables. Unset variables are skipped.
 fn variables(
     settings: &BTreeMap<String, SecretSettings>,
 ) -> impl Iterator<Item = (String, String)> {
@@ -223,7 +223,7 @@ fn place(kept: &Kept) -> Where {
     }
 }
 
-/// A name is what a plugin's needs say: letters, digits, `_`, `-` and `.`.
+/// Checks a name, as the needs of plugins have it: letters, digits, `_`, `-` and `.`.
 fn check_name(name: &str) -> Result<(), ToolError> {
     let good = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
@@ -239,11 +239,11 @@ fn check_value(value: &str) -> Result<(), ToolError> {
     let fault = if value.is_empty() {
         "the value is empty"
     } else if value.len() < SHORT_MIN {
-        "the value has fewer than 4 bytes, and would not be masked: it would be found in ordinary words"
+        "the value has fewer than 4 bytes, which is too short to be masked: it would match ordinary words"
     } else if value.len() > VALUE_MAX {
         "the value is longer than 64 KB"
     } else if value.contains('\0') {
-        "the value holds a zero byte"
+        "the value contains a zero byte"
     } else {
         return Ok(());
     };
@@ -287,10 +287,7 @@ mod tests {
             std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o644))
                 .unwrap();
             let error = secrets.values(&none).unwrap_err();
-            assert!(
-                error.message.contains("somebody else can read it"),
-                "{error}"
-            );
+            assert!(error.message.contains("other users can read it"), "{error}");
             std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o600))
                 .unwrap();
         }

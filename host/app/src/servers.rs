@@ -1,5 +1,4 @@
-//! Other people's MCP servers, joined with what they need: the sandbox, the secrets, the way out, and a place where it
-//! is kept what they have said.
+//! Third-party MCP servers, connected to the sandbox, the secrets, the network proxy and a cache of their replies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,13 +23,13 @@ pub mod gate;
 
 use gate::{CurrentSettings, Declared};
 
-/// A server may take a day over an answer, or send events for as long: calls have limits of their own.
+/// Timeout of a server's reply, including one that streams events: a day, because calls have limits of their own.
 const LONG: Duration = Duration::from_secs(86_400);
 
-/// What one answer may carry, in all its events.
+/// Maximum size in bytes of one reply, including all its events.
 const BODY: u64 = 24 << 20;
 
-/// Bytes of what one server said that are kept: all that is read of it, and what JSON adds to that.
+/// Maximum size in bytes of the cached replies of one server: the maximum that is read, plus the overhead of JSON.
 const KEPT_MOST: usize = 12 << 20;
 
 /// The servers of one workspace.
@@ -49,8 +48,8 @@ pub fn empty_folders(places: &Places) -> PathBuf {
 }
 
 impl OwnServers {
-    /// The servers of these settings. Nothing is read or started.
-    /// `memory` has the record of the workspace, on which requests of servers are put.
+    /// The servers of these settings. Reads and starts nothing. Requests of servers are recorded in the audit log of
+    /// `memory`.
     pub fn new(
         places: &Places,
         workspace: &Workspace,
@@ -84,25 +83,26 @@ impl OwnServers {
         }
     }
 
-    /// Puts other settings in force.
+    /// Replaces the settings.
     pub fn set(&self, settings: &Settings) {
         self.current.set(settings);
         self.servers.set(&settings.config);
     }
 
-    /// The servers themselves.
+    /// The MCP client of all servers.
     pub fn all(&self) -> &Arc<Servers> {
         &self.servers
     }
 }
 
-/// The proxies of servers that were given the network.
+/// Creates the proxies of servers that have network access.
 fn proxies(
     memory: &Arc<Memory>,
     workspace: &Workspace,
     current: &Arc<CurrentSettings>,
 ) -> Arc<mimir_process::MakeProxy> {
-    // Dropped with the command, which notes then where the record ends: a server that still runs must not hold it.
+    // A weak reference: the audit position is written when the command drops `memory`, so a running server must not
+    // hold it.
     let (memory, root) = (Arc::downgrade(memory), workspace.root().to_owned());
     let current = Arc::clone(current);
     Arc::new(move |launch| {
@@ -114,22 +114,21 @@ fn proxies(
             remedy: format!("add `{{host}}` to mcp.servers.{name}.network"),
         };
         let memory = memory.upgrade().ok_or_else(|| {
-            ToolError::new(mimir_core::Code::Unavailable, "mimir is about to end")
+            ToolError::new(mimir_core::Code::Unavailable, "mimir is shutting down")
         })?;
         let audit = memory.writer(current.get().config.audit);
         gate::proxy(declared, Arc::clone(&current), &root, audit)
     })
 }
 
-/// A client that reaches the server, or the model, at this URL. A person has named it in the settings: that puts this one
-/// origin on the list, also where it is on this machine. What the settings block stays blocked, and teams have the last
-/// word.
+/// A client for the server or the model at this URL. Since a person has named the URL in the settings, its origin is
+/// allowed, even on this machine. Blocked hosts stay blocked, and team policies take precedence.
 pub fn client(settings: &Settings, root: &std::path::Path, url: &str) -> Result<Client, ToolError> {
     let policy = settings.policy()?;
     let target = Target::parse(url).map_err(|error| ToolError::from(Error::from(error)))?;
     let origin = target.origin().to_string();
     let pattern = origin.parse().map_err(|_| {
-        let message = format!("`{origin}` is no place that can be named as a server");
+        let message = format!("`{origin}` is not a valid origin of a server");
         ToolError::new(mimir_core::Code::InvalidInput, message)
     })?;
     let own = policy.own_network().with_allowed([Entry {
@@ -158,7 +157,7 @@ pub fn client(settings: &Settings, root: &std::path::Path, url: &str) -> Result<
     ))
 }
 
-/// Lets requests to one origin.
+/// Allows requests to one origin only.
 struct Only {
     origin: String,
     teams: Vec<NetworkPolicy>,
@@ -185,7 +184,7 @@ impl Authorize for Only {
     }
 }
 
-/// What servers said, in the user's own cache: what comes with a checkout has no say in it.
+/// Cache of server replies in the user's own cache folder, which a checkout cannot write to.
 struct Kept {
     folder: Option<PathBuf>,
 }
@@ -196,7 +195,7 @@ impl Store for Kept {
         match private::read(&path, Closed::Writing) {
             Ok(text) => text.filter(|text| text.len() <= KEPT_MOST),
             Err(error) => {
-                tracing::debug!(%error, "what a server said is not read");
+                tracing::debug!(%error, "the cached replies of a server cannot be read");
                 None
             }
         }
@@ -205,14 +204,14 @@ impl Store for Kept {
     fn write(&self, key: &str, text: &str) {
         let Some(folder) = &self.folder else { return };
         if text.len() > KEPT_MOST {
-            tracing::debug!("what a server said is too long to be kept");
+            tracing::debug!("the replies of a server are too long to be cached");
             return;
         }
         let path = folder.join(format!("{key}.json"));
         let written = private::private_folder(folder)
             .and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
         if let Err(error) = written {
-            tracing::debug!(%error, "what a server said is not kept");
+            tracing::debug!(%error, "the replies of a server are not cached");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The config files: read, checked with their line numbers, and laid over each other.
+//! The config files: read, validated with line numbers, and merged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,37 +43,37 @@ pub use write::{change, change_again};
 /// A config file with every key, commented out: what `mimir init` writes.
 pub const TEMPLATE: &str = include_str!("settings/config.template.yml");
 
-/// One config file that was read.
+/// A parsed config file.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How messages call it.
+    /// Path of the file in messages.
     pub shown: String,
-    /// What it says by itself.
+    /// The settings of this file alone.
     pub config: Config,
     value: Value,
     text: Arc<str>,
-    /// Whether it may have come with a checkout, and nobody has accepted it.
+    /// True if the file may come from a checkout and the user has not accepted it.
     unaccepted: bool,
-    /// Whether nobody has accepted its words, which a model would read.
+    /// True if the user has not accepted the rule names and reasons in it, which a model would read.
     strange: bool,
-    /// Who speaks in it.
+    /// The owner of the file.
     pub whose: Whose,
 }
 
 /// All config files together.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// What they say together.
+    /// The merged settings.
     pub config: Config,
-    /// The files: a team's, the user's, what variables say, the workspace's.
+    /// The files: team, user, environment variables, workspace.
     pub files: Vec<ConfigFile>,
     withheld: Vec<String>,
 }
 
 impl Settings {
-    /// Reads a team's files, the user's and the workspace's, as far as they are there.
+    /// Reads the files of team, user and workspace that exist.
     pub fn read(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
         Self::find(places, workspace).map_err(|error| masked(error, Some(places)))
     }
@@ -83,14 +83,14 @@ impl Settings {
         let mut variables = environment::read(&places.variables)?;
         for place in Place::all(places, workspace) {
             if place.whose == Whose::Project {
-                // Before it, since what lowers a bar is measured by what the person says.
+                // Inserted before the workspace's file, whose settings are compared with those of the person.
                 files.extend(variables.take());
             }
             let Some(file) = ConfigFile::read(place)? else {
                 continue;
             };
             if file.whose.is_team() {
-                // Also what only the rules show stops every command, and not just those that judge a call.
+                // Invalid rules stop every command, not only those that evaluate calls.
                 merge::of_file(&file)?;
             }
             files.push(file);
@@ -105,7 +105,7 @@ impl Settings {
         })
     }
 
-    /// The same with the rules of every file, and with all that is wrong instead of the first of it.
+    /// Reads the files with all their rules, and returns all errors instead of the first.
     pub fn read_all(places: &Places, workspace: &Workspace) -> Result<Self, Vec<ToolError>> {
         let each = Place::all(places, workspace).into_iter();
         let faults: Vec<ToolError> = each
@@ -123,26 +123,26 @@ impl Settings {
         read.map_err(|error| vec![error])
     }
 
-    /// Whether this would be a config file at that place.
+    /// Checks that `text` would be a valid config file at that place.
     fn check(place: &Place, text: &str) -> Result<(), ToolError> {
         let file = ConfigFile::parse(place.clone(), text);
         let policy = file.and_then(|file| merge::of_file(&file));
         policy.map(drop).map_err(|error| masked(error, None))
     }
 
-    /// The workspace's own file, if it is there.
+    /// The workspace's own file, if it exists.
     pub fn project(&self) -> Option<&ConfigFile> {
         let mut files = self.files.iter();
         files.find(|file| file.whose == Whose::Project)
     }
 
-    /// The files of a team.
+    /// The team files.
     pub fn team(&self) -> impl Iterator<Item = &ConfigFile> {
         self.files.iter().filter(|file| file.whose.is_team())
     }
 
-    /// Whether a team refuses every call of the tool, whatever the others say. That a tool is off in its own file is no
-    /// word of a team's.
+    /// Returns true if a team policy refuses every call of the tool, regardless of the other files. A tool that its
+    /// own file switches off does not count.
     pub fn is_denied_by_team(&self, tool: &Tool) -> Result<bool, ToolError> {
         let mut tool = tool.clone();
         tool.off = false;
@@ -154,12 +154,12 @@ impl Settings {
         Ok(false)
     }
 
-    /// The keys of the workspace's file that do not count, because nobody has accepted it as it is now.
+    /// The keys of the workspace's file that are ignored, because the user has not accepted its current content.
     pub fn withheld(&self) -> &[String] {
         &self.withheld
     }
 
-    /// The rules of the workspace's file whose words no model reads, because nobody has accepted them.
+    /// The rules of the workspace's file whose text is hidden from models, because the user has not accepted it.
     pub fn unread_words(&self) -> Vec<String> {
         let file = self.project().filter(|file| file.strange);
         let words = file.map(ConfigFile::words).unwrap_or_default();
@@ -167,7 +167,7 @@ impl Settings {
         words.into_iter().filter(|word| !known(word)).collect()
     }
 
-    /// How messages call each file, with the hash of what it is now.
+    /// The name of each file in messages, with the hash of its current content.
     pub fn digests(&self) -> Vec<(String, String)> {
         let files = self.files.iter();
         let files = files.filter(|file| file.whose != Whose::Environment);
@@ -176,7 +176,8 @@ impl Settings {
             .collect()
     }
 
-    /// Bounds the wall clock of calls of `tool`, in place of what the files say. `maxExecutionTime` still holds.
+    /// Limits the wall-clock time of calls of `tool`, instead of the configured limit. `maxExecutionTime` still
+    /// applies.
     pub fn bound(&mut self, tool: &Tool, time: Duration) {
         let each = &mut self.config.tools.each;
         let mut names = std::iter::once(tool.name()).chain(&tool.aliases);
@@ -186,13 +187,13 @@ impl Settings {
         each.entry(name).or_default().limits.time_ms = Some(millis);
     }
 
-    /// The rules that the files state.
+    /// The policy that the files define.
     pub fn policy(&self) -> Result<Policy, ToolError> {
         merge::policy(self).map_err(|error| masked(error, None))
     }
 }
 
-/// An error that repeats what stands in a file, without the secrets in that.
+/// Masks stored secrets in an error that quotes a file.
 fn masked(mut error: ToolError, places: Option<&Places>) -> ToolError {
     let secrets = places.and_then(Secrets::new);
     let values = secrets.and_then(|secrets| secrets.values(&BTreeMap::new()).ok());
@@ -201,8 +202,8 @@ fn masked(mut error: ToolError, places: Option<&Places>) -> ToolError {
     error
 }
 
-/// Looks at whether the workspace's file lowers a bar, and if so, whether this user has accepted it. Gives
-/// the keys that do not count.
+/// Checks if the workspace's file weakens a restriction and, if so, if this user has accepted it. Returns the keys
+/// that are ignored.
 fn accepted(
     files: &mut [ConfigFile],
     places: &Places,
@@ -233,7 +234,7 @@ impl ConfigFile {
         digest(&self.text)
     }
 
-    /// The keys with a rule's name or reason, which a model reads once a person has accepted them.
+    /// The keys with a rule's name or reason, which models read once the user has accepted them.
     pub fn words(&self) -> Vec<String> {
         let each = self.config.tools.each.iter();
         let own = each.map(|(name, tool)| (format!("tools.{name}.rules"), &tool.rules));
@@ -248,7 +249,7 @@ impl ConfigFile {
         words
     }
 
-    /// Reads the file, if it is there.
+    /// Reads the file, if it exists.
     fn read(place: Place) -> Result<Option<Self>, ToolError> {
         let text = place.text()?;
         text.map(|text| Self::parse(place, &text)).transpose()
@@ -262,11 +263,11 @@ impl ConfigFile {
         let mut value: Value = serde_yaml::from_str(plain).map_err(fault)?;
         let silent = silenced(&mut value);
         let mut config = match value {
-            // A file of comments only.
+            // A file with comments only.
             Value::Null => Config::default(),
             _ => match serde_yaml::from_str(plain) {
                 Ok(config) => config,
-                // That of the text has a line.
+                // The error from the text, which has a line number.
                 Err(error) if silent => {
                     serde_yaml::from_value(value.clone()).map_err(|_| fault(error))?
                 }
@@ -291,14 +292,14 @@ impl ConfigFile {
         })
     }
 
-    /// Whether a key, such as `audit.keep`, stands in the file.
+    /// Returns true if the file sets a key, such as `audit.keep`.
     fn sets(&self, key: &str) -> bool {
         let found = key.split('.').try_fold(&self.value, |at, key| at.get(key));
         found.is_some_and(|value| !value.is_null())
     }
 }
 
-/// Makes `tools: {git: ~}` an empty block of that tool, as `git:` is one. Gives whether there is any.
+/// Replaces `tools: {git: ~}` by an empty block, which is how `git:` is meant. Returns true if there was any.
 fn silenced(value: &mut Value) -> bool {
     let tools = value.get_mut("tools").and_then(Value::as_mapping_mut);
     let tools = tools.into_iter().flat_map(|tools| tools.iter_mut());
@@ -311,14 +312,14 @@ fn silenced(value: &mut Value) -> bool {
     any
 }
 
-/// The text of another file of YAML, without what some editors put in front, if its shape lets it be read.
+/// The text of another YAML file without a byte order mark, if its structure is within the limits.
 pub fn plain<'a>(shown: &str, text: &'a str) -> Result<&'a str, ToolError> {
     let plain = edit::unmarked(text);
     mimir_script::yaml::fit(plain).map_err(|unfit| faults::unfit(shown, &unfit))?;
     Ok(plain)
 }
 
-/// The lines of its keys.
+/// The line numbers of the keys.
 pub fn lines_of(text: &str) -> BTreeMap<String, u64> {
     lines::of(text)
 }

@@ -1,5 +1,5 @@
-//! The one place where the front-end meets the backends: workspace, settings, tools and rules become a
-//! pipeline.
+//! Creates a pipeline from the workspace, its settings, tools and rules. The only place where the front-end meets the
+//! backends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,23 +33,23 @@ use crate::settings::Settings;
 use crate::workers::Workers;
 use crate::workspace::Workspace;
 
-/// Everything that a command can start from. Making one reads the config files and nothing else.
+/// The common state of all commands. Creating it only reads the config files.
 pub struct Setup {
-    /// The folder that tools see.
+    /// The folder that tools can access.
     pub workspace: Workspace,
-    /// What the config files say.
+    /// The merged settings.
     pub settings: Settings,
     /// The user's own folders.
     pub places: Places,
-    /// Where the record ended when it was last written to.
+    /// The last known position of the audit log.
     pub memory: Arc<Memory>,
-    /// Other people's MCP servers.
+    /// Third-party MCP servers.
     pub servers: OwnServers,
-    /// What workers have left.
+    /// The remaining budget of workers.
     pub purse: Purse,
 }
 
-/// How many denials that forbid nothing are told at each command.
+/// Number of ineffective deny rules that each command reports.
 const WARNINGS: usize = 3;
 
 impl Setup {
@@ -62,7 +62,7 @@ impl Setup {
         Ok(Self::of(places, workspace, settings))
     }
 
-    /// The same of what was found and read already.
+    /// Creates the setup from places, workspace and settings that were already read.
     pub fn of(places: Places, workspace: Workspace, settings: Settings) -> Self {
         let memory = Arc::new(Memory::of(&places, &workspace));
         Self {
@@ -75,7 +75,7 @@ impl Setup {
         }
     }
 
-    /// A host for the workspace. It makes no engine before something runs.
+    /// A Wasm host for the workspace. Engines are created on first use.
     pub fn host(&self) -> Arc<WasmHost> {
         let limits = self.settings.config.limits();
         host(self.workspace.root(), self.places.cache.clone(), &limits)
@@ -88,17 +88,17 @@ impl Setup {
         self.toolbox_of(host, custom.then_some(folder))
     }
 
-    /// The built-in components and the ones in this folder, which may not be there yet.
+    /// The built-in components and the ones in this folder, which need not exist yet.
     pub fn toolbox_of(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
         Toolbox::new(host, bundled(), folder)
     }
 
-    /// The reader of the scripts that a toolbox finds.
+    /// The loader of the scripts that a toolbox finds.
     pub fn scripts(&self, host: Arc<WasmHost>) -> Scripts {
         Scripts::new(host, engines(), self.workspace.tools())
     }
 
-    /// The tools as they are now, with what was granted to them.
+    /// The current tools with their grants.
     pub async fn registry(&self) -> Registry {
         let host = self.host();
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
@@ -107,8 +107,7 @@ impl Setup {
         self.join(loaded.tools, loaded.quarantined)
     }
 
-    /// The tools of all sources as one set: with what was granted to them, and without those that have names which are
-    /// kept for others.
+    /// Combines the tools of all sources: applies grants, and leaves out tools whose names are reserved for others.
     pub fn join(&self, mut tools: Vec<Tool>, mut quarantined: Vec<Quarantined>) -> Registry {
         self.prefix(&mut tools, &mut quarantined);
         self.grant(&mut tools);
@@ -120,20 +119,20 @@ impl Setup {
         Registry::new(tools, quarantined).with_reserved(reserved)
     }
 
-    /// The tools that a call of this name needs, and whether they are all. One of the binary needs no other: what was
-    /// never asked what it is, and may take its time to say it, does not hold it up.
+    /// The tools that a call of this name needs; the flag is true if these are all tools. A built-in tool needs no
+    /// others, so that it does not wait for components that were never described.
     pub async fn registry_for(&self, name: &str) -> (Registry, bool) {
         let host = self.host();
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
         let mut known = toolbox.load().await;
         self.scripts(Arc::clone(&host)).join(&mut known);
         add(&mut known, self.servers.all().known());
-        // An alias yields to a custom tool of that name.
+        // Custom tools take precedence over aliases of built-in tools.
         let own = |tool: &Tool| {
             let built_in = tool.source == Source::BuiltIn;
             built_in && tool.name().as_str() == name && tool.definition.needs.tools.is_empty()
         };
-        // Servers are not started for a tool of ours, and a tool that is known needs no look at the others.
+        // A built-in or a known tool starts no servers and needs no search.
         let theirs = |tool: &Tool| tool.source == Source::Mcp && tool.name().as_str() == name;
         let there = |tool: &Tool| own(tool) || theirs(tool);
         if known.unseen == 0 || known.tools.iter().any(there) {
@@ -144,7 +143,7 @@ impl Setup {
         let servers = self.servers.all();
         let ours = self.join(loaded.tools.clone(), Vec::new());
         let calls_others = |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty();
-        // A wrong name starts no server that has no such names; what calls other tools may call those of all.
+        // Only servers that could have a tool of this name are started, unless the tool itself can call other tools.
         let found = match ours.get(name).is_some_and(calls_others) {
             true => servers.load().await,
             false => servers.load_for(name).await,
@@ -154,8 +153,8 @@ impl Setup {
         (self.join(loaded.tools, loaded.quarantined), all)
     }
 
-    /// Puts the prefixes of the workspace before the names of tools. A lock that cannot be read has none; that is told
-    /// where grants are read.
+    /// Adds the prefixes that the workspace configures to tool names. An unreadable lock file is ignored here, since
+    /// reading the grants reports it.
     fn prefix(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
         if tools.iter().all(|tool| tool.source != Source::Custom) {
             return;
@@ -166,8 +165,8 @@ impl Setup {
         }
     }
 
-    /// Puts in force what this person has granted, or set: the search provider and the embeddings endpoint are hosts that
-    /// a tool may reach. A lock that cannot be read grants nothing.
+    /// Applies the grants of this user. Tools can also reach the configured search provider and embeddings endpoint.
+    /// An unreadable lock file grants nothing.
     pub fn grant(&self, tools: &mut [Tool]) {
         if let Some(search) = self.settings.config.web_search() {
             tools.iter_mut().for_each(|tool| search.equip(tool));
@@ -175,7 +174,7 @@ impl Setup {
         if let Some(embeddings) = self.settings.config.embeddings() {
             tools.iter_mut().for_each(|tool| embeddings.equip(tool));
         }
-        // What is harmless may have been given something, if it cannot ask.
+        // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
         let takes = |tool: &Tool| tool.trust == Trust::Untrusted || grants::is_foreign(tool);
         if !tools.iter().any(takes) {
             return;
@@ -204,18 +203,18 @@ impl Setup {
         Workers::of(&self.places, &self.workspace)
     }
 
-    /// What this user has said about the workspace.
+    /// The approval store of this user for the workspace.
     pub fn ledger(&self) -> Option<UserLedger> {
         UserLedger::new(&self.places, &self.workspace)
     }
 
-    /// The tools and the rules as they are now.
+    /// A snapshot of the current tools and rules.
     pub async fn world(&self) -> Result<World, ToolError> {
         let policy = self.settings.policy()?;
         Ok(self.joined(policy, self.registry().await))
     }
 
-    /// Tools and rules together, with a word about what is forbidden and not there: a slip in a name forbids nothing.
+    /// Combines tools and rules. Warns about deny rules that match no tool, because a misspelled name forbids nothing.
     pub fn joined(&self, policy: Policy, registry: Registry) -> World {
         let tools: Vec<_> = registry.tools().iter().map(Arc::as_ref).collect();
         let idle = policy.idle_denials(&tools);
@@ -225,14 +224,14 @@ impl Setup {
         if idle.len() > WARNINGS {
             let more = idle.len() - WARNINGS;
             warn(format_args!(
-                "{more} more such lines; `mimir policy check` has all"
+                "{more} more warnings like these; `mimir policy check` shows all"
             ));
         }
         self.warn_withheld();
         World { registry, policy }
     }
 
-    /// Says which of the project's settings do not count, and why.
+    /// Warns about project settings that are ignored until they are accepted.
     fn warn_withheld(&self) {
         let withheld = self.settings.withheld();
         let Some(file) = self.settings.project().filter(|_| !withheld.is_empty()) else {
@@ -249,38 +248,38 @@ impl Setup {
         }
         let masks = match self.settings.config.masked_only.is_empty() {
             true => "",
-            false => "; the values of its secrets are masked all the same",
+            false => "; the values of its secrets are still masked",
         };
         warn(format_args!(
-            "{} may have come with a checkout, and of its settings these do not count before `mimir policy accept`: {}{masks}",
+            "{} may have come with a checkout, so these settings are ignored until you run `mimir policy accept`: {}{masks}",
             file.shown,
             mimir_core::text::visible(&keys)
         ));
     }
 
-    /// Puts something that a person did on record. It is done already; that it could not be recorded is told.
+    /// Records a person's action in the audit log. Failures only cause a warning, because the action is already done.
     pub fn record(&self, event: &Event) {
         if let Err(error) = self.audit().record(event) {
             warn(error);
         }
     }
 
-    /// The record of this workspace.
+    /// The audit log of this workspace.
     pub fn audit(&self) -> Arc<FileAudit> {
         self.memory.writer(self.settings.config.audit)
     }
 
-    /// What this user has said about the workspace, for commands that are about that.
+    /// The approval store, or an error for commands that cannot work without it.
     pub fn own_ledger(&self) -> Result<UserLedger, ToolError> {
         self.ledger().ok_or_else(|| {
             ToolError::new(
                 Code::Unavailable,
-                "there is no folder for your own settings, where this is kept; set MIMIR_CONFIG_DIR",
+                "this platform has no folder for your own settings, where this is stored; set MIMIR_CONFIG_DIR",
             )
         })
     }
 
-    /// Puts on record that a config file is not as it was when mimir last read it here, if so.
+    /// Records in the audit log that a config file has changed since mimir last read it here.
     pub fn record_changes(&self) {
         for (file, digest) in self.memory.files(&self.settings.digests()) {
             let detail = match digest.as_str() {
@@ -289,18 +288,18 @@ impl Setup {
             };
             let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&file);
             if let Err(error) = self.audit().record(&event.with_detail(&detail)) {
-                // A call that cannot be recorded says so by itself.
+                // Calls that cannot be recorded report it themselves.
                 tracing::debug!(%error, "a change of the config is not on record");
             }
         }
     }
 
-    /// How long a person may take to answer.
+    /// Time limit of a person's answer to an approval.
     pub fn patience(&self) -> Duration {
         Duration::from_millis(self.settings.config.approvals.timeout_ms)
     }
 
-    /// A pipeline over this world that keeps its record in the workspace.
+    /// A pipeline over this snapshot that records calls in the workspace's audit log.
     pub fn pipeline(&self, world: World, approver: Arc<dyn Approver>) -> Pipeline {
         self.record_changes();
         let timeout = self.patience();
@@ -332,15 +331,15 @@ impl Setup {
     }
 }
 
-/// Adds what servers offer to what the folder of tools does.
+/// Adds the tools of servers to those of the tools folder.
 fn add(loaded: &mut Loaded, servers: Found) {
     loaded.tools.extend(servers.tools);
     loaded.quarantined.extend(servers.quarantined);
     loaded.unseen += servers.unseen;
 }
 
-/// Refuses a workspace that holds the user's own settings or cache, such as the home folder: a tool
-/// that may write there could grant itself rights, or change the code that mimir runs.
+/// Refuses a workspace that contains the user's own settings or cache, such as the home folder: a tool with write
+/// access there could grant itself rights, or change the code that mimir runs.
 pub fn check_separation(workspace: &Workspace, places: &Places) -> Result<(), ToolError> {
     let Ok(root) = workspace.root().canonicalize() else {
         return Ok(());
@@ -353,7 +352,7 @@ pub fn check_separation(workspace: &Workspace, places: &Places) -> Result<(), To
             return Err(ToolError::new(
                 Code::InvalidPath,
                 format!(
-                    "{} cannot be a workspace: it holds mimir's own files in {}, which tools must not reach; name a folder below it with -C",
+                    "{} cannot be a workspace: it contains mimir's own files in {}, which tools must not reach; name a folder below it with -C",
                     shown(&root),
                     shown(place)
                 ),
@@ -363,36 +362,36 @@ pub fn check_separation(workspace: &Workspace, places: &Places) -> Result<(), To
     Ok(())
 }
 
-/// The user's own folders, with a word about a variable that names none.
+/// The user's own folders. Warns about variables that are ignored.
 pub fn places() -> Places {
     let places = Places::find();
     for variable in &places.ignored {
         warn(format_args!(
-            "{variable} is not used: it wants an absolute path"
+            "{variable} is ignored: it is not an absolute path"
         ));
     }
     places
 }
 
-/// The workspace, with a word about a folder that was passed over.
+/// The workspace. Warns about a folder that was skipped.
 pub fn find_workspace(named: Option<&Path>) -> Result<Workspace, ToolError> {
     let workspace = Workspace::find(named)?;
     if let Some(dot) = workspace.passed_over() {
         let dot = mimir_core::text::visible(&dot.display().to_string());
         warn(format_args!(
-            "{dot} belongs to somebody else and is not used; name its folder with -C to use it"
+            "{dot} belongs to another user and is ignored; to use it, pass its folder with -C"
         ));
     }
     Ok(workspace)
 }
 
-/// The engines of code, for what is asked of them outside of any workspace.
+/// The code engines without a workspace.
 pub fn engines_alone() -> Arc<CodeEngines> {
     let host = host(Path::new("."), places().cache, &Limits::default());
     CodeEngines::new(host, engines())
 }
 
-/// A host that shows on the terminal when it compiles, which it does in a process of its own.
+/// A Wasm host that shows compilation on the terminal and compiles in a child process.
 fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
     let mut options = HostOptions::new(root);
     options.cache_dir = cache;
@@ -416,7 +415,7 @@ fn engines() -> Engines {
     }
 }
 
-/// What plugins in TypeScript are made of.
+/// The components that TypeScript plugins are built from.
 pub fn plugin_parts() -> PluginParts {
     let parts = mimir_builtins::PLUGIN;
     PluginParts {
@@ -455,7 +454,7 @@ fn program(engine: mimir_builtins::Program, records: bool) -> ProgramParts {
     }
 }
 
-/// The components in this binary.
+/// The built-in components.
 fn bundled() -> Vec<Bundled> {
     let bundled = |built_in: &mimir_builtins::Builtin| Bundled {
         name: built_in.name,

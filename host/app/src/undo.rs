@@ -1,9 +1,8 @@
-//! Taking back what a file tool changed: the records that the tool made before it changed something, and
-//! putting back what was there.
+//! Undo of file changes: the records that file tools make before a change, and restoring the old state.
 //!
-//! Nothing is touched before everything is checked: each path still is what the tool made of it, and each
-//! copy still is what it was. What an undo removes or replaces is kept beside the copies. Each file is put back whole or not at all; what is there already is left alone,
-//! so an undo that was broken off can be repeated.
+//! Everything is checked before anything is changed: each path must still be as the tool left it, and each copy must
+//! be intact. Files that an undo removes or replaces are stored with the copies. Each file is restored atomically.
+//! Files that are already restored are skipped, so that an interrupted undo can be repeated.
 
 mod judge;
 mod modes;
@@ -30,19 +29,19 @@ pub struct Backups {
     folder: PathBuf,
 }
 
-/// What was found.
+/// The records of a workspace.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The records, the newest first.
+    /// The readable records, newest first.
     pub records: Vec<Record>,
-    /// Files that are no records, and why.
+    /// Names of unreadable records, with the error.
     pub unreadable: Vec<String>,
 }
 
-/// Where the backups are, from the workspace root.
+/// The folder of the backups, relative to the workspace root.
 pub const FOLDER: &str = ".mimir/state/backups";
 
-/// A longer record is none that a tool wrote: deleting 100,000 files makes about 30 MB.
+/// Maximum size of a record in bytes. Deleting 100,000 files makes about 30 MB.
 const LONGEST: u64 = 64 << 20;
 
 impl Backups {
@@ -54,7 +53,7 @@ impl Backups {
         }
     }
 
-    /// All records, the newest first.
+    /// Reads all records, newest first.
     pub fn find(&self) -> Result<Found, ToolError> {
         let mut found = Found::default();
         let links = files::no_links(&self.root, &self.folder);
@@ -81,7 +80,7 @@ impl Backups {
                 }
             }
         }
-        // An id begins with the time in hex digits of fixed width.
+        // Ids begin with the time in hex digits of fixed width.
         found.records.sort_by(|a, b| b.id.cmp(&a.id));
         Ok(found)
     }
@@ -98,10 +97,10 @@ impl Backups {
             .read_to_end(&mut content)
             .map_err(|e| e.to_string())?;
         if content.len() as u64 > LONGEST {
-            return Err("it is too long for a record".to_owned());
+            return Err("it is larger than 64 MB, the maximum for a record".to_owned());
         }
         let record: Record = serde_json::from_slice(&content).map_err(|e| e.to_string())?;
-        // The id goes back into a file name.
+        // Checked, because the id is used as a file name.
         if name.strip_suffix(".json") != Some(record.id.as_str()) {
             return Err("it is the record of another call".to_owned());
         }
@@ -110,7 +109,7 @@ impl Backups {
 }
 
 impl Found {
-    /// The record with this id; without one, the newest that was not taken back yet.
+    /// The record with this id or id prefix; without an id, the newest that was not undone.
     pub fn choose(&self, id: Option<&str>) -> Result<&Record, ToolError> {
         let Some(id) = id else {
             let mut open = self.records.iter().filter(|record| record.undone.is_none());
@@ -132,14 +131,18 @@ impl Found {
             },
             [] => {
                 let message = format!(
-                    "there is no change `{}`; `mimir undo --list` shows all",
+                    "there is no change `{}`; `mimir undo --list` lists all changes",
                     text::visible(id)
                 );
                 Err(ToolError::new(Code::NotFound, message))
             }
             ref many => {
                 let ids: Vec<&str> = many.iter().map(|record| record.id.as_str()).collect();
-                let message = format!("`{}` may be any of {}", text::visible(id), ids.join(", "));
+                let message = format!(
+                    "`{}` is ambiguous: it matches {}",
+                    text::visible(id),
+                    ids.join(", ")
+                );
                 Err(ToolError::new(Code::InvalidInput, message))
             }
         }

@@ -1,10 +1,10 @@
-//! Workers on disk, `.mimir/workers/NAME.yml`, and what an agent of each is made of.
+//! Workers on disk, `.mimir/workers/NAME.yml`, and the agent runtime of each.
 //!
-//! They may have come with a checkout. A worker has no right that its caller has not, asks the provider that the settings
-//! name, and has no more turns, tokens or money than `agent` gives; but its words are what a model obeys. So before a
-//! person has accepted a file as it is, models read its name and nothing else of it, and it is not run.
+//! Workers may have come with a checkout. A worker has no more rights than its caller, uses the provider that the
+//! settings name, and gets at most the turns, tokens and money of `agent`. But its text instructs a model. So until a
+//! person has accepted the current file, models only see its name, and it is not run.
 //!
-//! Never here: which tools a worker has (core's), and what it does (the agent's).
+//! The tools of a worker are determined in `mimir_core`, its turns are run by the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -26,13 +26,13 @@ use crate::places::Places;
 use crate::settings::{explain, lines_of, plain};
 use crate::workspace::Workspace;
 
-/// Where they are, below the workspace.
+/// Folder of the worker files, relative to the workspace.
 const FOLDER: &str = ".mimir/workers";
 
-/// Bytes of a file: instructions are read with each turn.
+/// Maximum size of a file in bytes: its instructions are sent with each turn.
 const FILE_MOST: u64 = 256 << 10;
 
-/// How many there may be: each is a line in what models read.
+/// Maximum number of workers: each takes a line in the tool description that models read.
 const MOST: usize = 100;
 
 /// The workers of a workspace.
@@ -43,23 +43,23 @@ pub struct Workers {
     places: Places,
 }
 
-/// A file of a worker, as it is now.
+/// The current file of a worker.
 pub struct WorkerFile {
     /// The name of the worker.
     pub name: String,
-    /// How messages call the file.
+    /// The path of the file in messages.
     pub shown: String,
-    /// What it says.
+    /// The content of the file.
     pub text: String,
-    /// sha256 of its name and of all that it says.
+    /// sha256 of the name and the content.
     pub digest: String,
 }
 
-/// What stands in the place of the words of a worker that nobody has accepted.
+/// Description of a worker that the user has not accepted.
 const NOT_ACCEPTED: &str = "(not accepted by the user yet: it cannot be called)";
 
 impl Workers {
-    /// Those of this workspace. Nothing is read yet.
+    /// The workers of this workspace. Nothing is read yet.
     pub fn of(places: &Places, workspace: &Workspace) -> Self {
         Self {
             folder: workspace.root().join(FOLDER),
@@ -68,12 +68,12 @@ impl Workers {
         }
     }
 
-    /// The worker of this name, whose words a person has accepted.
+    /// Reads the worker of this name, which the user must have accepted.
     pub fn find(&self, name: &str) -> Result<Worker, ToolError> {
         self.found(name).map(|(worker, _)| worker)
     }
 
-    /// The same, with what names its file as it is.
+    /// Reads the worker of this name, with the digest of its file.
     fn found(&self, name: &str) -> Result<(Worker, String), ToolError> {
         let names = self.names();
         match names.iter().any(|known| known == name) {
@@ -93,14 +93,14 @@ impl Workers {
         }
     }
 
-    /// The names of the files.
+    /// The names of the workers, sorted, at most [`MOST`].
     fn names(&self) -> Vec<String> {
         let mut names = self.stems(".yml");
         names.truncate(MOST);
         names
     }
 
-    /// The names of all files with this ending, sorted.
+    /// The names of all files with this extension, sorted.
     fn stems(&self, ending: &str) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
         let mut names: Vec<String> = entries
@@ -114,7 +114,7 @@ impl Workers {
         names
     }
 
-    /// Files that somebody may have meant as workers, and that are none.
+    /// Files that look like workers but are not used: those with the wrong extension and those above the limit.
     fn left_out(&self) -> Vec<Quarantined> {
         let out = |file: String, reason: String| Quarantined {
             location: visible(&format!("{FOLDER}/{file}")),
@@ -134,7 +134,7 @@ impl Workers {
         others.chain(more).collect()
     }
 
-    /// The files that can be read, and whether a person has accepted each.
+    /// The files that can be read, each with true if the user has accepted it.
     pub fn files(&self) -> Vec<(WorkerFile, bool)> {
         let accepted = self.accepted();
         let files = self.names().into_iter();
@@ -147,12 +147,12 @@ impl Workers {
             .collect()
     }
 
-    /// Why the worker of this file cannot be called, whoever accepts it; nothing if it can.
+    /// The error that keeps the worker of this file from being called even if accepted; `None` if it is valid.
     pub fn fault(&self, file: &WorkerFile) -> Option<ToolError> {
         self.read(&file.name).err()
     }
 
-    /// What this person has accepted.
+    /// The digests of the files that the user has accepted.
     fn accepted(&self) -> BTreeSet<String> {
         let ledger = UserLedger::new(&self.places, &self.workspace);
         match ledger.map(|ledger| ledger.book()) {
@@ -208,7 +208,7 @@ impl Workers {
         Ok((worker?, digest))
     }
 
-    /// The tool that calls them, where there are any, and those that cannot be called.
+    /// Adds the tool that calls workers, if there are any, and the workers that cannot be called.
     pub fn join(
         &self,
         models: &Models,
@@ -224,7 +224,7 @@ impl Workers {
             true => BTreeSet::new(),
             false => self.accepted(),
         };
-        // What was approved for good was approved of these files, whichever of them a worker calls in its turn.
+        // A stored approval covers all worker files, since any worker may call another one.
         let mut all = Sha256::new();
         for name in names {
             match self.read(&name) {
@@ -270,7 +270,7 @@ fn not_accepted(name: &str) -> ToolError {
     ToolError::new(Code::PermissionDenied, message).with_way_out([way])
 }
 
-/// What an agent of this worker is made of.
+/// Creates the agent runtime of this worker.
 pub fn staff(models: &Models, worker: &Worker, wanted: Option<&str>) -> Result<Staff, ToolError> {
     let own = worker.settings().model.as_deref();
     if let (None, Some(own)) = (wanted, own) {
@@ -291,7 +291,8 @@ pub fn staff(models: &Models, worker: &Worker, wanted: Option<&str>) -> Result<S
     })
 }
 
-/// A worker's file does not send what is in the workspace to somebody whom the settings do not name.
+/// Refuses a model of another provider: a worker's file must not send workspace contents to a provider that the
+/// settings do not name.
 fn same_provider(models: &Models, worker: &Worker, own: &str) -> Result<(), ToolError> {
     let provider = own.split('/').next().unwrap_or_default();
     let asked = models.provider()?;
@@ -299,7 +300,7 @@ fn same_provider(models: &Models, worker: &Worker, own: &str) -> Result<(), Tool
         return Ok(());
     }
     let message = format!(
-        "{}: the worker wants a model of `{}`, and `model` in the settings is one of `{asked}`; a worker asks the same provider",
+        "{}: the worker requests a model of `{}`, but `model` in the settings is one of `{asked}`; a worker must use the same provider",
         worker.at("model"),
         visible(prefix(provider, 64))
     );
@@ -307,11 +308,11 @@ fn same_provider(models: &Models, worker: &Worker, own: &str) -> Result<(), Tool
     Err(ToolError::new(Code::InvalidInput, message).with_way_out([way]))
 }
 
-/// The workers of a workspace, and the models of its settings.
+/// The worker registry of a workspace, with the models of its settings.
 struct OwnHall {
     workers: Workers,
     models: Models,
-    /// What names each file as it was when the tools were listed.
+    /// The digest of each file at the time the tools were listed.
     listed: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! The workspace: the folder that tools see, and the files of mimir below it.
+//! The workspace: the folder that tools can access, and mimir's own files in it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use mimir_core::{Code, ToolError};
 /// The folder of mimir's files in a workspace.
 pub const DOT: &str = ".mimir";
 
-/// A folder that tools see, by its absolute path.
+/// A folder that tools can access, with its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
     root: PathBuf,
@@ -18,7 +18,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The folder that was named, or else the nearest one upwards that has `.mimir`, or else the current one.
+    /// Finds the workspace: the named folder, else the nearest folder upwards that has `.mimir`, else the current one.
     pub fn find(named: Option<&Path>) -> Result<Self, ToolError> {
         let bad = |path: &Path, why: &str| {
             let place = mimir_core::text::visible(&path.display().to_string());
@@ -36,7 +36,7 @@ impl Workspace {
         let root = here.join(named);
         match std::fs::metadata(&root) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return Err(bad(named, "is no folder")),
+            Ok(_) => return Err(bad(named, "is not a folder")),
             Err(e) => return Err(bad(named, &format!("cannot be opened: {e}"))),
         }
         let root = real(&root).map_err(|e| bad(named, &format!("cannot be opened: {e}")))?;
@@ -47,8 +47,8 @@ impl Workspace {
         })
     }
 
-    /// The nearest folder with `.mimir`, from `here` upwards. One above `here` that belongs to somebody
-    /// else is passed over: its config would speak in this person's name.
+    /// The nearest folder with `.mimir`, from `here` upwards. Skips one above `here` that belongs to another user,
+    /// because its config would act in this user's name.
     fn above(here: &Path) -> Self {
         let mut passed_over = None;
         for folder in here.ancestors() {
@@ -77,12 +77,12 @@ impl Workspace {
         &self.root
     }
 
-    /// Whether it has `.mimir`.
+    /// Returns true if the workspace has `.mimir`.
     pub fn is_made(&self) -> bool {
         self.made
     }
 
-    /// A `.mimir` of somebody else that was not taken.
+    /// A `.mimir` of another user that was skipped.
     pub fn passed_over(&self) -> Option<&Path> {
         self.passed_over.as_deref()
     }
@@ -117,8 +117,7 @@ impl Workspace {
         self.state().join("audit.jsonl")
     }
 
-    /// Refuses to write `path` if a folder on the way to it is a link: what came with a checkout could lead
-    /// anywhere.
+    /// Refuses to write `path` if a folder on the way to it is a link, which a checkout could point anywhere.
     pub fn own(&self, path: &Path) -> Result<(), ToolError> {
         let folder = path.parent().unwrap_or(&self.root);
         files::no_links(&self.root, folder).map_err(|error| {
@@ -130,13 +129,12 @@ impl Workspace {
         })
     }
 
-    /// Makes `.mimir/state` with a `.gitignore` that keeps it out of commits, if it is not there.
+    /// Creates `.mimir/state`, with a `.gitignore` that excludes it from commits.
     pub fn make_state(&self) -> io::Result<()> {
         files::make_state(&self.root)
     }
 
-    /// A place in `.mimir/state`, which is made, and is no link to anywhere else. Whatever the front-end itself keeps in
-    /// the workspace is asked for here.
+    /// A path in `.mimir/state` for a front-end's own files. Creates the folder, and refuses links on the way.
     pub fn kept(&self, name: &str) -> Result<PathBuf, ToolError> {
         let path = self.state().join(name);
         self.own(&path)?;
@@ -145,7 +143,7 @@ impl Workspace {
         Ok(path)
     }
 
-    /// A path as a person in the workspace would write it.
+    /// A path relative to the workspace, for messages.
     pub fn shown(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.root).unwrap_or(path);
         let short = if short.as_os_str().is_empty() {
@@ -157,7 +155,7 @@ impl Workspace {
     }
 }
 
-/// The path without links. Windows' own form of that is understood by too few programs.
+/// The canonical path. On Windows only the absolute path, because many programs do not understand the canonical form.
 fn real(path: &Path) -> io::Result<PathBuf> {
     if cfg!(windows) {
         std::path::absolute(path)
@@ -166,7 +164,7 @@ fn real(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether a folder belongs to this user or to the administrator.
+/// Returns true if a folder belongs to this user or to the administrator.
 #[cfg(unix)]
 fn is_ours(dot: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -218,7 +216,7 @@ mod tests {
         workspace.make_state().unwrap();
         let ignore = std::fs::read_to_string(workspace.state().join(".gitignore")).unwrap();
         assert_eq!(ignore, "*\n");
-        // From above, too: a command may not read that one.
+        // The parent folder ignores it, too, because sandboxed commands cannot read the file in `state`.
         let above = std::fs::read_to_string(workspace.dot().join(".gitignore")).unwrap();
         assert_eq!(above, "/state/\n/.gitignore\n");
         assert_eq!(

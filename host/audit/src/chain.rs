@@ -1,4 +1,4 @@
-//! The end of the log, held open by a writer. Everything here happens under the lock of the log.
+//! The end of the log, held open by a writer. All functions here require the lock of the log.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -18,41 +18,41 @@ use super::tail::{Last, Loose, Tail};
 use super::{Head, Kind, is_full, reserve};
 use mimir_core::audit::rfc3339;
 
-/// The end of the log as this writer knows it.
+/// The end of the log as known to this writer.
 pub(super) struct Chain {
-    /// The head, which is the lock: held from [`Chain::open`] or [`Chain::resume`] to [`Chain::leave`].
+    /// The head file, which is also the lock: locked from [`Chain::open`] or [`Chain::resume`] to [`Chain::leave`].
     head: File,
     log: Arc<File>,
     length: u64,
     tip: Head,
-    /// What the head says, or an older one, and when the last event was.
+    /// The head as last written to its file, possibly outdated, and the time of the last event.
     headed: Head,
     latest: SystemTime,
-    /// Lines that are sealed and not written yet, and the tip that they make.
+    /// Sealed lines that are not written yet, and the head after them.
     lines: Vec<u8>,
     next: Head,
-    /// What has to be said before the next event.
+    /// Recovery details to be recorded before the next event.
     recovery: Option<Recovery>,
-    /// How often it was resumed.
+    /// Number of times that it was resumed.
     resumed: u32,
-    /// Whether the reserve was used.
+    /// True if the reserve was used.
     strained: bool,
 }
 
-/// What was found when the log was opened.
+/// Damage found when the log was opened.
 #[derive(Default)]
 struct Recovery {
     why: Vec<String>,
-    /// Bytes that are no line.
+    /// Bytes at the end that do not form a line.
     torn: Option<Loose>,
-    /// Whether the last line needs its end.
+    /// True if the last line lacks its line end.
     open: bool,
-    /// What was the matter with a head that could not be read.
+    /// The reason why the head could not be read.
     lost: Option<Lost>,
 }
 
-/// Why nothing said where the log ended. A crash leaves no such head, and who takes lines from the end of the
-/// log has a reason to remove it.
+/// The reason why no head named the end of the log. A crash never leaves the log without a valid head, but removing it
+/// would hide that lines were removed from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Lost {
@@ -61,14 +61,13 @@ enum Lost {
 }
 
 impl Recovery {
-    /// Bytes behind the line `last`. All of the next line but its end is that line.
+    /// Records bytes behind the line `last`. If only the line end is missing, they are the next line.
     fn loose(&mut self, loose: Loose, last: Head) -> Head {
         self.open = !loose.ended;
         if let Some((link, hash)) = loose.whole
             && (link.seq, link.prev) == (last.seq + 1, last.hash)
         {
-            self.why
-                .push("a crash had taken the end of a line".to_owned());
+            self.why.push("a crash had cut off a line end".to_owned());
             let seq = link.seq;
             return Head { seq, hash };
         }
@@ -89,15 +88,15 @@ struct Own {
     subject: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// Of `rotated`: the first line that is kept, if older ones go.
+    /// For `rotated`: the first line that remains when older ones are removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_kept: Option<u64>,
-    /// Of `recovered`: how many bytes before this line are no line, and their hash.
+    /// For `recovered`: the number of bytes before this line that do not form a line, and their hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     torn_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     torn_sha256: Option<String>,
-    /// Of `recovered`: that nothing said where the log ended.
+    /// For `recovered`: the reason why no head named the end of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     lost_head: Option<Lost>,
     ok: bool,
@@ -119,25 +118,25 @@ impl Own {
     }
 }
 
-/// How often the log is looked up by its name. In between a writer would not notice that somebody has removed
-/// or moved the file; asking each time costs as much as the write.
+/// Number of resumes after which the log is looked up by name. In between, a writer does not notice that the file was
+/// removed or moved; a check each time costs as much as the write.
 const LOOK_EVERY: u32 = 32;
 
-/// Events that follow each other faster than this are a rush.
+/// Maximum interval of events that count as a burst.
 const RUSH: Duration = Duration::from_millis(10);
 
-/// How often a head that somebody replaces is opened again.
+/// Number of attempts to open a head that is being replaced.
 const TRIES: u32 = 100;
 
 impl Chain {
-    /// Opens the log, makes it if it is not there, and takes the lock.
+    /// Opens the log, creates it if it is missing, and takes the lock.
     pub(super) fn open(place: &Place) -> io::Result<Self> {
         place.prepare()?;
         let head = locked(place)?;
         let mut log = open_log(place)?;
         let mut tail = Tail::read(&log)?;
         if let Some(Last { tip, rotated: true }) = tail.last {
-            // Whoever wrote that line did not come to the next step.
+            // The writer of that line stopped before it renamed the file.
             give_way(place, tip.seq)?;
             log = open_log(place)?;
             tail = Tail::read(&log)?;
@@ -153,7 +152,7 @@ impl Chain {
         }
         let mut known = Head::read(&head)?;
         if known == Known::Nothing && last == Head::START && found.why.is_empty() {
-            // From the first line on there is a head: one that is missing later was taken.
+            // The head exists from the first line on: if it is missing later, it was removed.
             last.write(&head)?;
             known = Known::Head(last);
         }
@@ -183,27 +182,28 @@ impl Chain {
         })
     }
 
-    /// Takes the lock again; false if somebody else has written since, and this knows the end no longer.
+    /// Takes the lock again. Returns false if another writer has written since, so that this one no longer knows the
+    /// end.
     pub(super) fn resume(&mut self, place: &Place) -> io::Result<bool> {
         head::lock(&self.head)?;
         self.resumed = self.resumed.wrapping_add(1);
-        // Not by its metadata: who asks for the time of the last write makes the next write slower.
+        // Not by metadata: reading the time of the last write slows down the next write.
         let length = (&*self.log).seek(SeekFrom::End(0))?;
         Ok(length == self.length
             && (!self.resumed.is_multiple_of(LOOK_EVERY) || is_at(&self.log, place.log())?))
     }
 
-    /// Gives up the lock.
+    /// Releases the lock.
     pub(super) fn leave(&self) -> io::Result<()> {
         self.head.unlock()
     }
 
-    /// Whether the reserve was used since this was asked last.
+    /// Returns true if the reserve was used since the last call.
     pub(super) fn was_strained(&mut self) -> bool {
         std::mem::take(&mut self.strained)
     }
 
-    /// The last line as this writer knows it.
+    /// The last line as known to this writer.
     pub(super) fn tip(&self) -> Head {
         self.tip
     }
@@ -213,7 +213,7 @@ impl Chain {
         Arc::clone(&self.log)
     }
 
-    /// Writes events, with one write if they go into one file.
+    /// Writes events, with a single write if they go into one file.
     pub(super) fn append<'a>(
         &mut self,
         events: impl IntoIterator<Item = Entry<'a>>,
@@ -222,7 +222,7 @@ impl Chain {
     ) -> io::Result<()> {
         let mut pause = Duration::ZERO;
         for (piece, time) in events {
-            // A clock that was set back is a pause like any other.
+            // A clock that was set back counts as a pause.
             pause = time.duration_since(self.latest).unwrap_or(RUSH);
             self.latest = time;
             if let Some(recovery) = self.recovery.take() {
@@ -243,14 +243,14 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes the lines that are sealed, and the head if that is due or has gathered enough lines.
+    /// Writes the sealed lines, and the head if it is due or enough lines have gathered.
     fn write(&mut self, place: &Place, due: bool) -> io::Result<()> {
         if self.lines.is_empty() {
             return Ok(());
         }
         let due = due || self.next.seq.saturating_sub(self.headed.seq) >= head::EVERY;
         if let Err(error) = self.put(due) {
-            // The reserve is kept for this. Without one the call is on its own.
+            // The reserve is meant for this case. Without it, the error goes to the caller.
             if !is_full(&error) || !reserve::release(place.reserve())? {
                 return Err(error);
             }
@@ -266,20 +266,20 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes lines and the head if it is due, or neither.
+    /// Writes the lines, and the head if it is due; on failure neither is written.
     fn put(&self, due: bool) -> io::Result<()> {
         let mut written = (&*self.log).write_all(&self.lines);
         if due {
             written = written.and_then(|()| self.next.write(&self.head));
         }
         if written.is_err() {
-            // If this fails too, the next writer finds a torn line.
+            // If this fails as well, the next writer finds a torn line.
             let _ = self.log.set_len(self.length);
         }
         written
     }
 
-    /// Says what was found. Bytes that are no line stay where they are.
+    /// Records the damage that was found. Bytes that do not form a line stay in the file.
     fn recover(&mut self, found: Recovery, time: SystemTime, place: &Place) -> io::Result<()> {
         let mut own = Own::new(Kind::Recovered, time);
         own.detail = Some(found.why.join("; "));
@@ -293,7 +293,7 @@ impl Chain {
         self.write(place, true)
     }
 
-    /// Ends this file and goes on in a new one.
+    /// Ends this file and continues in a new one.
     fn rotate(
         &mut self,
         time: SystemTime,
@@ -323,9 +323,9 @@ impl Chain {
             place.sync_names()?;
         }
         for segment in go {
-            // What stays now goes next time.
+            // Files that cannot be removed now are removed at the next rotation.
             if let Err(error) = std::fs::remove_file(&segment.path) {
-                tracing::warn!(%error, path = %segment.path.display(), "an old file of the audit log stays");
+                tracing::warn!(%error, path = %segment.path.display(), "cannot remove an old audit log file");
             }
         }
         Ok(())
@@ -333,14 +333,14 @@ impl Chain {
 }
 
 impl Drop for Chain {
-    /// Says where the log ends. Lines that are gone by then were taken, and the head says so.
+    /// Writes the head at the end. If lines were removed before, the head shows it.
     fn drop(&mut self) {
         if self.headed == self.tip || head::lock(&self.head).is_err() {
             return;
         }
         let behind = match Head::read(&self.head) {
             Ok(Known::Head(head)) => head.seq < self.tip.seq,
-            // What is damaged or gone stays so, and is told.
+            // A damaged or missing head stays as it is, and verification reports it.
             Ok(Known::Nothing | Known::Damaged) | Err(_) => false,
         };
         if behind && let Err(error) = self.tip.write(&self.head) {
@@ -349,7 +349,7 @@ impl Drop for Chain {
     }
 }
 
-/// Opens the head and takes the lock. A head that was replaced meanwhile locks nobody out.
+/// Opens the head and takes the lock. If the head was replaced meanwhile, it is opened again.
 fn locked(place: &Place) -> io::Result<File> {
     for _ in 0..TRIES {
         let file = files::own(place.head(), OpenOptions::new().read(true).write(true))?;
@@ -358,7 +358,9 @@ fn locked(place: &Place) -> io::Result<File> {
             return Ok(file);
         }
     }
-    Err(io::Error::other("its head is replaced again and again"))
+    Err(io::Error::other(
+        "`audit.head` is being replaced continuously",
+    ))
 }
 
 fn open_log(place: &Place) -> io::Result<File> {
@@ -369,7 +371,10 @@ fn open_log(place: &Place) -> io::Result<File> {
 fn give_way(place: &Place, last: u64) -> io::Result<()> {
     let full = place.segment(last);
     if full.exists() {
-        let message = format!("{} is in the way; move it elsewhere", full.display());
+        let message = format!(
+            "{} already exists; move it to another folder",
+            full.display()
+        );
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
     }
     std::fs::rename(place.log(), full)
@@ -384,8 +389,8 @@ fn newest(place: &Place) -> io::Result<Option<Head>> {
     Ok(tail.last.map(|last| last.tip))
 }
 
-/// Where the chain goes on, and what there is to say about it. Of the head and the log, the one that has come
-/// further is right: the head is behind after a crash, and the log is if lines were taken from its end.
+/// Determines the end of the chain, with a note if head and log differ. The one that is further along is right: the
+/// head is behind after a crash, and the log is behind if lines were removed from its end.
 fn settle(known: Known, log: Head) -> (Head, Option<String>) {
     match known {
         Known::Nothing if log.seq == 0 => (log, None),
@@ -395,14 +400,14 @@ fn settle(known: Known, log: Head) -> (Head, Option<String>) {
         Known::Head(head) if head.is_little_behind(log.seq) => (log, None),
         Known::Head(head) if head.seq < log.seq => {
             let why = format!(
-                "audit.head named line {}, and the log had come to line {}",
+                "audit.head named line {}, but the log had reached line {}",
                 head.seq, log.seq
             );
             (log, Some(why))
         }
         Known::Head(head) => {
             let why = format!(
-                "audit.head named line {}, and the log had another or none; its last was line {}",
+                "audit.head named line {}, which the log lacked or had differently; its last line was {}",
                 head.seq, log.seq
             );
             (head, Some(why))

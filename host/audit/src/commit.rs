@@ -1,10 +1,10 @@
-//! Waiting for the disk, several at once: while one waits, the others gather and are covered by the next wait.
+//! Group commit: while one thread waits for the disk, others gather and are covered by the next wait.
 
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Waits for the disk on behalf of everyone who asks meanwhile.
+/// Waits for the disk on behalf of all concurrent callers.
 pub(super) struct Commit {
     state: Mutex<State>,
     ended: Condvar,
@@ -13,17 +13,17 @@ pub(super) struct Commit {
 
 #[derive(Default)]
 struct State {
-    /// How many have asked, and how many of them are done.
+    /// Number of requests, and number of those that are done.
     asked: u64,
     done: u64,
-    /// Whether somebody waits for the disk.
+    /// True while a thread waits for the disk.
     busy: bool,
-    /// What those who are not done have written to: one file, or two after a rotation.
+    /// The files written by requests that are not done: one file, or two after a rotation.
     files: Vec<Arc<File>>,
     failed: Option<Failed>,
 }
 
-/// Those whose wait has failed.
+/// The range of requests whose wait has failed.
 struct Failed {
     first: u64,
     last: u64,
@@ -32,7 +32,7 @@ struct Failed {
 }
 
 impl Commit {
-    /// Waits with `sync`.
+    /// Creates a group commit that waits with `sync`.
     pub(super) fn new(sync: fn(&File) -> io::Result<()>) -> Self {
         Self {
             state: Mutex::default(),
@@ -45,7 +45,7 @@ impl Commit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns when the disk has what was written to `file` before.
+    /// Returns when all earlier writes to `file` are on the disk.
     pub(super) fn wait(&self, file: Arc<File>) -> io::Result<()> {
         let mut state = self.lock();
         state.asked += 1;
@@ -66,7 +66,7 @@ impl Commit {
         }
     }
 
-    /// Waits for everyone who has asked so far.
+    /// Waits for all requests made so far.
     fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.busy = true;
         let (first, last) = (state.done + 1, state.asked);
@@ -85,7 +85,7 @@ impl Commit {
 }
 
 impl State {
-    /// Earlier ones may not have looked yet: they stay among those that failed, and with them, to be safe,
+    /// Requests that failed earlier may not have read their result yet. They stay in the range, and to be safe, so do
     /// those in between.
     fn fail(&mut self, first: u64, last: u64, error: &io::Error) {
         let first = self.failed.as_ref().map_or(first, |failed| failed.first);
@@ -131,7 +131,7 @@ mod tests {
                     for _ in 0..EACH {
                         let before = SYNCS.load(Ordering::SeqCst);
                         commit.wait(Arc::clone(&file)).unwrap();
-                        // A wait that had begun before would not cover what was written just now.
+                        // A wait that began earlier would not cover the write made just now.
                         assert!(SYNCS.load(Ordering::SeqCst) > before);
                     }
                 });

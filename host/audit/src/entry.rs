@@ -1,4 +1,4 @@
-//! A line of the log as somebody reads it.
+//! A line of the log for display.
 
 use std::time::SystemTime;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::line::Link;
 
-/// A line of the log, made safe to show: whoever has changed it may have changed it to anything.
+/// A line of the log, made safe to show: an attacker may have changed it to anything.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry(Value);
 
 impl Entry {
-    /// Reads a line, without its line end; what is no line of the log is none.
+    /// Parses a line without its line end; `None` if it is not a line of the log.
     pub fn read(line: &[u8]) -> Option<Self> {
         Link::read(line)?;
         let mut value = serde_json::from_slice(line).ok()?;
@@ -19,22 +19,22 @@ impl Entry {
         Some(Self(value))
     }
 
-    /// All of it.
+    /// The complete JSON value.
     pub fn value(&self) -> &Value {
         &self.0
     }
 
-    /// Its number.
+    /// The number of the line.
     pub fn seq(&self) -> u64 {
         self.0["seq"].as_u64().unwrap_or_default()
     }
 
-    /// A member that is text, as one line; empty if there is none.
+    /// A string member as one line; empty if it is missing.
     pub fn text(&self, name: &str) -> String {
         mimir_core::text::visible(self.0[name].as_str().unwrap_or_default())
     }
 
-    /// When it happened, if it says so.
+    /// The time of the event, if it has one.
     pub fn time(&self) -> Option<SystemTime> {
         let time: jiff::Timestamp = self.0["time"].as_str()?.parse().ok()?;
         Some(time.into())
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(entry.text("tool"), r"a b\u{202e}");
         assert_eq!(entry.text("none"), "");
         assert!(entry.time().is_some());
-        // JSON writes the rest out.
+        // JSON escapes the rest.
         assert_eq!(entry.value()["tool"], "a\u{1b}[31m\nb\\u{202e}");
         assert_eq!(Entry::read(b"{}"), None);
     }

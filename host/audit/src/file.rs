@@ -1,4 +1,4 @@
-//! The record as files of JSON lines that form a chain.
+//! The audit log as files of JSON lines that form a chain.
 
 use std::fs::File;
 use std::io;
@@ -18,8 +18,8 @@ use super::line::Draft;
 use super::place::Place;
 use super::{AuditError, AuditSink, Event, Head, reserve};
 
-/// A log that several threads and processes share; its form is described in the [module](super). Opened at the
-/// first event, so that what records nothing makes no file.
+/// A log shared by several threads and processes; the [module](super) describes its format. It is opened at the first
+/// event, so that a process without events creates no file.
 pub struct FileAudit {
     place: Place,
     settings: AuditSettings,
@@ -28,12 +28,12 @@ pub struct FileAudit {
     opened: OnceLock<Head>,
     commit: Commit,
     gather: Gather,
-    /// Whether all was well, the reserve included, when it was looked at last.
+    /// True if the log, including the reserve, was intact at the last check.
     sound: AtomicBool,
 }
 
 impl FileAudit {
-    /// A log at `path`; its folder is made when it is needed.
+    /// Creates a log at `path`; its folder is created when needed.
     pub fn new(path: impl Into<PathBuf>, settings: AuditSettings) -> Self {
         Self {
             place: Place::of(path.into()),
@@ -46,20 +46,20 @@ impl FileAudit {
         }
     }
 
-    /// The same with another way to wait for the disk.
+    /// Replaces the function that waits for the disk.
     #[cfg(test)]
     pub(super) fn syncing(mut self, sync: fn(&File) -> io::Result<()>) -> Self {
         self.commit = Commit::new(sync);
         self
     }
 
-    /// Where it is.
+    /// The path of the log.
     pub fn path(&self) -> &Path {
         self.place.log()
     }
 
-    /// The last line when this writer first opened the log, and the last line now, as it knows it. Nothing if it
-    /// has not opened the log, or could not write at the end.
+    /// The last line when this writer first opened the log, and the current last line as known to it. `None` if it has
+    /// not opened the log, or could not write.
     pub fn course(&self) -> Option<(Head, Head)> {
         let now = soon(&self.chain.0).as_ref().map(Chain::tip)?;
         Some((*self.opened.get()?, now))
@@ -73,7 +73,7 @@ impl FileAudit {
         }
     }
 
-    /// Does something with the end of the log while nobody else does. After an error it is opened anew.
+    /// Runs `work` with exclusive access to the end of the log. After an error, the log is reopened.
     fn locked<T>(&self, work: impl FnOnce(&mut Chain) -> io::Result<T>) -> io::Result<T> {
         let mut slot = soon(&self.chain.0);
         let known = match slot.as_mut() {
@@ -81,7 +81,7 @@ impl FileAudit {
             None => Ok(false),
         };
         if !matches!(known, Ok(true)) {
-            // Closing the head gives up the lock.
+            // Closing the head releases the lock.
             *slot = None;
             // Another process may have used the reserve.
             self.sound.store(false, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl FileAudit {
         }
     }
 
-    /// Does what may wait for the disk.
+    /// Runs an operation that may wait for the disk.
     fn unhurried<T>(&self, wait: impl FnOnce() -> T) -> T {
         match self.settings.durability {
             Durability::Write => wait(),
@@ -120,7 +120,7 @@ impl FileAudit {
         }
     }
 
-    /// Writes all events of a batch, unless somebody has.
+    /// Writes all events of a batch, unless another thread has.
     fn settle(&self, batch: &Arc<Batch>) -> Result<(), AuditError> {
         let settle = || {
             self.gather
@@ -130,7 +130,7 @@ impl FileAudit {
         self.judged(result)
     }
 
-    /// What a failure means for the call.
+    /// Applies `audit.onFailure` to a result.
     fn judged(&self, result: io::Result<()>) -> Result<(), AuditError> {
         let Err(error) = result else {
             return Ok(());
@@ -139,13 +139,13 @@ impl FileAudit {
         match self.settings.on_failure {
             OnFailure::Refuse => Err(error),
             OnFailure::Run => {
-                tracing::error!("an event is not on record (audit.onFailure: run): {error}");
+                tracing::error!("an event was not recorded (audit.onFailure: run): {error}");
                 Ok(())
             }
         }
     }
 
-    /// Looks whether the log can be written and has its reserve.
+    /// Checks that the log is writable and has its reserve.
     fn look(&self) -> io::Result<()> {
         if self.sound.load(Ordering::Relaxed) {
             return Ok(());
@@ -156,24 +156,24 @@ impl FileAudit {
     }
 }
 
-/// What only the log says about itself is not taken from others: readers act on it.
+/// Rejects events that only the log itself may write, because readers rely on them.
 fn draft(event: &Event) -> io::Result<Draft> {
     if event.event.is_own() {
-        let message = "only the log itself says that";
+        let message = "this kind of event is reserved for the log itself";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     Draft::event(event)
 }
 
-/// An event that waits for a turn of the others.
+/// An event that waits for others to be written with it.
 struct Gathered<'a> {
     log: &'a FileAudit,
     batch: Option<Arc<Batch>>,
     turns: u32,
 }
 
-/// How many turns an event waits for at most: one to gather, and more while somebody else is writing, which is
-/// a better use of the time than to wait for a lock.
+/// Maximum number of polls that an event waits for: one to gather, and more while another thread is writing, because
+/// waiting for its lock would waste time.
 const TURNS: u32 = 4;
 
 impl Gathered<'_> {
@@ -207,7 +207,7 @@ impl Drop for Gathered<'_> {
     }
 }
 
-/// Waits without keeping the other tasks of this thread from running, where the runtime has more threads.
+/// Waits without blocking the other tasks of this thread, if the runtime has several threads.
 fn unhurried<T>(wait: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
@@ -220,7 +220,7 @@ impl AuditSink for FileAudit {
     fn ready(&self) -> Result<(), AuditError> {
         match (self.look(), self.settings.on_failure) {
             (Err(error), OnFailure::Refuse) => Err(self.failed(error)),
-            // Whether an event is lost is seen when there is one.
+            // With `run`, an event that is lost is reported when it occurs.
             (Ok(()), _) | (Err(_), OnFailure::Run) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Reading on while others write, from one file of the log to the next.
+//! Following a log while others write, from one file to the next.
 
 use std::fs::File;
 use std::io;
@@ -8,25 +8,25 @@ use super::place::{Place, is_at};
 use super::snapshot::{Log, Snapshot};
 use super::tail::{is_rotated, part};
 
-/// How much is read at once.
+/// Maximum number of bytes read at once.
 const AT_ONCE: u64 = 1 << 20;
 
-/// Where a reader is.
+/// The position of a reader.
 #[derive(Debug)]
 pub struct Follower {
     place: Place,
     file: Option<File>,
-    /// How far it has read, and the beginning of a line that has no end yet.
+    /// Offset up to which the file was read, and the beginning of an incomplete line.
     at: u64,
     begun: Vec<u8>,
     /// The number of the last line.
     seq: u64,
-    /// Whether that line was the last of its file.
+    /// True if that line was the last of its file.
     over: bool,
 }
 
 impl Follower {
-    /// Begins behind the last whole line of `snapshot`.
+    /// Creates a reader that begins after the last whole line of `snapshot`.
     pub fn behind(log: &Log, snapshot: Snapshot) -> io::Result<Self> {
         let mut follower = Self {
             place: log.place.clone(),
@@ -50,12 +50,12 @@ impl Follower {
         Ok(follower)
     }
 
-    /// The lines that have come since, without their ends.
+    /// Returns the new lines, without their line ends.
     pub fn poll(&mut self) -> io::Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
         loop {
             self.read(&mut found)?;
-            // What the file was given before it was left is read before it is left.
+            // A file is read to its end before the reader moves to the next one.
             if !self.is_left()? || self.read(&mut found)? {
                 return Ok(found);
             }
@@ -65,7 +65,7 @@ impl Follower {
         }
     }
 
-    /// Reads what there is; says whether there was anything.
+    /// Reads the new bytes; returns true if there were any.
     fn read(&mut self, found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         let Some(file) = &self.file else {
             return Ok(false);
@@ -93,7 +93,7 @@ impl Follower {
         }
     }
 
-    /// Whether the log has gone on in another file.
+    /// Returns true if the log continues in another file.
     fn is_left(&self) -> io::Result<bool> {
         match &self.file {
             Some(_) if self.over => Ok(true),
@@ -102,20 +102,20 @@ impl Follower {
         }
     }
 
-    /// Goes to the next file, if there is one: a full one that holds later lines, or the one that is written to.
+    /// Opens the next file, if there is one: a full one with later lines, or the current one.
     fn next(&mut self) -> io::Result<bool> {
         let segments = self.place.segments()?;
         let later = segments.iter().find(|segment| segment.last > self.seq);
         if let (None, Some(file)) = (later, &self.file)
             && is_at(file, self.place.log())?
         {
-            // It has its last line and is renamed in a moment.
+            // The file has its last line and is about to be renamed.
             return Ok(false);
         }
         let path = later.map_or(self.place.log(), |segment| segment.path.as_path());
         let file = match self.place.open(path) {
             Ok(file) => file,
-            // Between two files, or renamed just now.
+            // Between two files, or just renamed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };

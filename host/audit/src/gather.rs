@@ -1,5 +1,5 @@
-//! Events of calls that end at about the same time, written together: each waits for a turn of the others, and
-//! the first that has its turn again writes for all that have come meanwhile.
+//! Batching of events from calls that end at about the same time: each waits for other tasks to run, and the first one
+//! that continues writes all events gathered meanwhile.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -9,11 +9,11 @@ use sha2::Sha256;
 
 use super::line::Piece;
 
-/// How often a lock is tried before a thread goes to sleep for it: for about as long as a holder's few writes
-/// take. Sleeping and being woken takes longer than they do.
+/// Number of attempts before a thread sleeps for a lock: about as long as the few writes of the holder take. Sleeping
+/// and waking up takes longer.
 const SPINS: u32 = 400;
 
-/// The lock of something that is held shortly.
+/// Locks a mutex that is only held for a short time.
 pub(super) fn soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     for _ in 0..SPINS {
         match mutex.try_lock() {
@@ -25,30 +25,29 @@ pub(super) fn soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether somebody holds the lock at the moment.
+/// Returns true if the mutex is locked at the moment.
 pub(super) fn is_busy<T>(mutex: &Mutex<T>) -> bool {
     matches!(mutex.try_lock(), Err(TryLockError::WouldBlock))
 }
 
-/// What several threads change, in a line of the processor's cache of its own.
+/// Data changed by several threads, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Apart<T>(pub(super) T);
 
-/// An event that is to be written, and its time.
+/// An event to be written, and its time.
 pub(super) type Entry<'a> = (Piece<'a>, SystemTime);
 
-/// Events that are to be written together. Their texts are copied: what one thread allocates and another frees
-/// costs both more than that.
+/// Events to be written together. Their texts are copied: freeing memory that another thread has allocated costs more.
 #[derive(Default)]
 pub(super) struct Events {
     texts: Vec<u8>,
     marks: Vec<Mark>,
 }
 
-/// What belongs to a text.
+/// The end, hash and time of an event's text.
 struct Mark {
-    /// Where it ends.
+    /// Offset of the end of the text.
     end: usize,
     digest: Sha256,
     time: SystemTime,
@@ -69,7 +68,7 @@ impl Events {
         self.marks.clear();
     }
 
-    /// Each of them.
+    /// Iterates over the events.
     pub(super) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut from = 0;
         self.marks.iter().map(move |mark| {
@@ -81,11 +80,11 @@ impl Events {
     }
 }
 
-/// Events that are written together: what came of it, set once for all. Held while they are written.
+/// The shared result of events that are written together, set once. Locked while they are written.
 #[derive(Default)]
 pub(super) struct Batch(Mutex<Option<Result<(), Failed>>>);
 
-/// An error that several are told.
+/// An error that is returned to several callers.
 #[derive(Clone)]
 struct Failed {
     kind: io::ErrorKind,
@@ -93,34 +92,34 @@ struct Failed {
 }
 
 impl Batch {
-    /// Whether somebody is writing it.
+    /// Returns true while a thread writes the batch.
     pub(super) fn is_busy(&self) -> bool {
         is_busy(&self.0)
     }
 }
 
-/// Where events gather.
+/// The events that gather for the next write.
 #[derive(Default)]
 pub(super) struct Gather(Apart<Mutex<Open>>);
 
-/// The batch that can be joined, and its events.
+/// The batch that is open for further events, and its events.
 #[derive(Default)]
 struct Open {
     batch: Arc<Batch>,
     events: Events,
-    /// What the last batch was kept in.
+    /// The reused buffers of the last batch.
     spare: Events,
 }
 
 impl Gather {
-    /// Joins those that are gathering.
+    /// Adds an event to the open batch.
     pub(super) fn join(&self, event: Entry<'_>) -> Arc<Batch> {
         let mut open = soon(&self.0.0);
         open.events.push(event);
         Arc::clone(&open.batch)
     }
 
-    /// Writes all events of a batch with `write`, if nobody has done that yet. From then on nobody joins it.
+    /// Writes all events of a batch with `write`, unless that has been done. The batch takes no further events.
     pub(super) fn settle(
         &self,
         batch: &Arc<Batch>,

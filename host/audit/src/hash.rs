@@ -1,35 +1,35 @@
-//! The hash that joins one line to the next.
+//! The hash that links a line to the previous one.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// Digits of a SHA-256 in hex.
+/// Number of hex digits of a SHA-256 hash.
 const DIGITS: usize = 64;
 
-/// A SHA-256 as the log has it: 64 lower-case hex digits.
+/// A SHA-256 hash as 64 lower-case hex digits, as in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hash([u8; DIGITS]);
 
 impl Hash {
-    /// What stands before the first line.
+    /// The hash before the first line.
     pub const ZERO: Self = Self([b'0'; DIGITS]);
 
-    /// The hash of a line, of its bytes without the line end.
+    /// The hash of a line's bytes without the line end.
     pub fn of(line: &[u8]) -> Self {
         Self::from(Sha256::new_with_prefix(line))
     }
 
-    /// Reads 64 lower-case hex digits.
+    /// Parses 64 lower-case hex digits.
     pub fn read(digits: &[u8]) -> Option<Self> {
         let digits: [u8; DIGITS] = digits.try_into().ok()?;
         let hex = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
         digits.iter().all(hex).then_some(Self(digits))
     }
 
-    /// The digits.
+    /// The hex digits.
     pub fn as_str(&self) -> &str {
-        // They are ASCII.
+        // The digits are ASCII, so this never fails.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }

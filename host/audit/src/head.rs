@@ -1,4 +1,4 @@
-//! The head: which line is the last, in a file of its own that is also the lock of the log.
+//! The head: the number and hash of the last line, in a separate file that is also the lock of the log.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use super::Hash;
 use super::line::SEQ_MAX;
 
-/// Which line is the last.
+/// The number and hash of a line, usually the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Head {
-    /// Its number; 0 before the first.
+    /// The number of the line; 0 before the first.
     pub seq: u64,
-    /// Its hash.
+    /// The hash of the line.
     pub hash: Hash,
 }
 
-/// Bytes of the file: always the same, so that it is written in place and never cut. One block of a disk.
+/// Size of the file in bytes: constant, so that it is written in place and never truncated. It fits in one disk block.
 const SIZE: usize = 128;
 
-/// How far the head may be behind the log in a rush of events: to write it takes nearly as long as to write the
-/// line. Fewer lines than that can be taken unnoticed from the end of a log whose writer was killed in a rush;
-/// a writer that lives knows where the log ends, and says so when it goes on or ends.
+/// Maximum lag of the head behind the log in a burst of events, because writing it takes nearly as long as writing the
+/// line. If a writer is killed in a burst, fewer lines than this can be removed unnoticed from the end; a running
+/// writer knows the end, and writes the head when it continues or exits.
 pub(super) const EVERY: u64 = 16;
 
 #[derive(Deserialize)]
@@ -33,22 +33,22 @@ struct Wire {
 }
 
 impl Head {
-    /// Whether it is as far behind a log whose last line is `seq` as it is in a rush.
+    /// Returns true if it is behind a log with the last line `seq` by no more than a burst allows.
     pub(super) fn is_little_behind(&self, seq: u64) -> bool {
         self.seq < seq && seq - self.seq < EVERY
     }
 
-    /// Before the first line.
+    /// The head before the first line.
     pub(super) const START: Self = Self {
         seq: 0,
         hash: Hash::ZERO,
     };
 
-    /// As JSON, filled up with blanks to one length: so it can be written over an older one.
+    /// Encodes it as JSON, padded with blanks to a constant length so that it can overwrite an older one.
     pub fn encode(&self) -> [u8; SIZE] {
         let mut bytes = [b' '; SIZE];
         let mut room = &mut bytes[..];
-        // It fits: 20 digits and 64 are the most.
+        // This fits: at most 20 digits and 64 digits.
         let _ = io::Write::write_fmt(
             &mut room,
             format_args!(r#"{{"seq":{},"hash":"{}"}}"#, self.seq, self.hash),
@@ -57,7 +57,7 @@ impl Head {
         bytes
     }
 
-    /// Reads `{"seq": …, "hash": …}`.
+    /// Parses `{"seq": …, "hash": …}`.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let wire: Wire = serde_json::from_slice(bytes).ok()?;
         if wire.seq > SEQ_MAX {
@@ -69,7 +69,7 @@ impl Head {
         })
     }
 
-    /// Writes it over the old one.
+    /// Overwrites the old head.
     pub(super) fn write(&self, file: &File) -> io::Result<()> {
         let bytes = self.encode();
         #[cfg(unix)]
@@ -84,11 +84,11 @@ impl Head {
         }
     }
 
-    /// Reads it.
+    /// Reads the head file.
     pub(super) fn read(mut file: &File) -> io::Result<Known> {
         let mut bytes = Vec::with_capacity(SIZE);
         file.seek(SeekFrom::Start(0))?;
-        // One more than there should be: what is longer is damaged.
+        // One byte more than the size: a longer file is damaged.
         file.take(SIZE as u64 + 1).read_to_end(&mut bytes)?;
         Ok(match bytes.len() {
             0 => Known::Nothing,
@@ -98,22 +98,22 @@ impl Head {
     }
 }
 
-/// What the file of the head says.
+/// The content of the head file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is not there, or empty.
+    /// Missing or empty.
     Nothing,
-    /// It is no head.
+    /// Not a valid head.
     Damaged,
-    /// This.
+    /// A valid head.
     Head(Head),
 }
 
-/// Waits for the lock of the log. Nobody holds it for longer than a write.
+/// Waits for the lock of the log, which is held only for a write.
 pub(super) fn lock(file: &File) -> io::Result<()> {
     loop {
         match file.lock() {
-            // A signal: the system's call does not go on by itself.
+            // A signal interrupts the system call, which is not restarted automatically.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             done => return done,
         }

@@ -1,5 +1,5 @@
-//! An event as JSON, the same as its `Serialize` gives. Each call writes one, and most of what is written is known
-//! to need no escaping: names of fields, names of things, digits.
+//! Fast JSON encoding of an event, with the same output as its `Serialize`. Each call writes one, and most of it needs
+//! no escaping: field names, tool names, digits.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use serde_json::Result;
 use super::Event;
 use mimir_core::audit::Rfc3339;
 
-/// An object that is being written.
+/// A JSON object under construction.
 struct Object<'a>(&'a mut Vec<u8>);
 
 impl Object<'_> {
@@ -19,7 +19,7 @@ impl Object<'_> {
         self.0.extend_from_slice(b"\":");
     }
 
-    /// A value that may be anything.
+    /// Writes any value.
     fn value(&mut self, key: &str, value: Option<impl Serialize>) -> Result<()> {
         let Some(value) = value else {
             return Ok(());
@@ -28,7 +28,7 @@ impl Object<'_> {
         serde_json::to_writer(&mut *self.0, &value)
     }
 
-    /// A text.
+    /// Writes a string.
     fn text(&mut self, key: &str, text: Option<&str>) -> Result<()> {
         match text {
             Some(text) if is_plain(text) => self.plain(key, text),
@@ -37,7 +37,7 @@ impl Object<'_> {
         Ok(())
     }
 
-    /// A text that needs no escaping.
+    /// Writes a string that needs no escaping.
     fn plain(&mut self, key: &str, text: &str) {
         self.key(key);
         self.0.push(b'"');
@@ -46,18 +46,18 @@ impl Object<'_> {
     }
 }
 
-/// Whether JSON has the text as it is. All of it is looked at, which is faster than to look for the first that is not.
+/// Returns true if a text needs no escaping in JSON. Checking all bytes is faster than stopping at the first match.
 fn is_plain(text: &str) -> bool {
     let odd = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
     !text.bytes().fold(false, |found, byte| found | odd(byte))
 }
 
-/// What a text that may be empty is written as.
+/// Maps an empty text to `None`.
 fn said(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Writes an event to the end of `out`.
+/// Appends an event as JSON to `out`.
 pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
     let Event {
         time,

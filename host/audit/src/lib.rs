@@ -15,16 +15,16 @@
 //! done < audit.jsonl
 //! ```
 //!
-//! A log that has reached its size ends with an event `rotated` and is renamed to `audit.N.jsonl`, N being the
-//! `seq` of that line; the next file goes on with the chain. `audit.head` holds `seq` and hash of the last line,
-//! so that missing lines at the end are noticed too. It is written after the line, in place and under the same
-//! lock: a crash between the two leaves a head that is behind, which is no fault. A line that a crash has torn
-//! stays; the next writer ends it and says how many bytes it was in an event `recovered`. No crash takes the head
-//! away: where it is missing or damaged, the next writer says so in `recovered`, and that stays a fault.
+//! A log that has reached its maximum size ends with an event `rotated` and is renamed to `audit.N.jsonl`, N being the
+//! `seq` of that line; the next file continues the chain. `audit.head` holds `seq` and hash of the last line, so that
+//! missing lines at the end are detected as well. It is written after the line, in place and under the same lock: a
+//! crash in between leaves a head that is behind, which is not a fault. A line torn by a crash stays; the next writer
+//! ends it and records its number of bytes in an event `recovered`. No crash removes the head: if it is missing or
+//! damaged, the next writer records that in `recovered`, and it stays a fault.
 //!
-//! Nobody holds a key: who can write all of these files can write another history. Against that, a front-end
-//! remembers where the log ended in a place of the user's own ([`FileAudit::course`]), `mimir audit verify`
-//! prints the head, to be noted elsewhere, and `--head` checks against what was noted.
+//! The chain has no secret key: anyone who can write all of these files can write another history. Against that, a
+//! front-end stores the end of the log in a user folder ([`FileAudit::course`]), `mimir audit verify` prints the head,
+//! to be noted elsewhere, and `--head` checks against the noted hash.
 
 use std::io;
 
@@ -54,7 +54,7 @@ pub use verify::{Fault, Finding, Report, verify};
 
 use mimir_core::audit::{AuditError, AuditSink, Event, Kind};
 
-/// Reports whether an error says that there is no room left.
+/// Returns true if an error means that the disk is full.
 fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! The form of a line: the event, and at its end what joins it to the line before.
+//! The format of a line: the event, followed by the link to the previous line.
 
 use std::io::{self, Write};
 
@@ -7,31 +7,32 @@ use sha2::{Digest, Sha256};
 
 use super::{Event, Hash, Head, json};
 
-/// Room for a usual line, so that it need not grow while it is written. A little less than what an allocator keeps
-/// ready for each thread.
+/// Initial capacity for a typical line, so that it need not grow while it is written; slightly below the size that
+/// allocators cache per thread.
 const USUAL: usize = 768;
 
-/// Room for what [`Draft::seal`] adds: two names, a number, a hash.
+/// Capacity for the additions of [`Draft::seal`]: two names, a number, a hash.
 pub(super) const SEAL: usize = 112;
 
-/// The highest number of a line: what every reader of JSON can hold exactly. Nobody gets there.
+/// Maximum number of a line: the largest integer that every JSON reader represents exactly. It is never reached in
+/// practice.
 pub(super) const SEQ_MAX: u64 = (1 << 53) - 1;
 
-/// A line that has no place in the chain yet. What takes time is done here, before the lock.
+/// A line without its link to the chain. The expensive work is done here, before the lock is taken.
 pub(super) struct Draft {
     text: Vec<u8>,
     digest: Sha256,
 }
 
 impl Draft {
-    /// What the log says about itself, as JSON, hashed so far.
+    /// Encodes and hashes an event of the log itself.
     pub(super) fn new(event: &impl Serialize) -> io::Result<Self> {
         let mut text = Vec::with_capacity(USUAL);
         serde_json::to_writer(&mut text, event)?;
         Ok(Self::of(text))
     }
 
-    /// The same of an event of others.
+    /// Encodes and hashes an event of a caller.
     pub(super) fn event(event: &Event) -> io::Result<Self> {
         let mut text = Vec::with_capacity(USUAL);
         json::write(event, &mut text)?;
@@ -39,13 +40,13 @@ impl Draft {
     }
 
     fn of(mut text: Vec<u8>) -> Self {
-        // The brace comes back when the line is sealed.
+        // The brace is added back when the line is sealed.
         text.pop();
         let digest = Sha256::new_with_prefix(&text);
         Self { text, digest }
     }
 
-    /// The same, borrowed.
+    /// Borrows the draft.
     pub(super) fn piece(&self) -> Piece<'_> {
         Piece {
             text: &self.text,
@@ -54,20 +55,20 @@ impl Draft {
     }
 }
 
-/// A line that has no place in the chain yet, wherever its text is kept.
+/// A line without its link to the chain, with borrowed text.
 pub(super) struct Piece<'a> {
     pub(super) text: &'a [u8],
-    /// The hash of the text so far.
+    /// The hash state of the text so far.
     pub(super) digest: Sha256,
 }
 
 impl Piece<'_> {
-    /// How long the line will be at most.
+    /// Maximum length of the finished line.
     pub(super) fn len(&self) -> u64 {
         (self.text.len() + SEAL) as u64
     }
 
-    /// Puts the line after `tip`, with its end, at the end of `lines`. Returns the tip that it makes.
+    /// Appends the line with its link to `tip` and its line end to `lines`. Returns the new tip.
     pub(super) fn seal(self, tip: &Head, lines: &mut Vec<u8>) -> io::Result<Head> {
         let Self { text, mut digest } = self;
         let seq = tip.seq.saturating_add(1);
@@ -81,7 +82,7 @@ impl Piece<'_> {
     }
 }
 
-/// What joins a line to the one before.
+/// The link of a line to the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) seq: u64,
@@ -89,7 +90,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Reads the end of a line, without its line end. What has none is no line of the log.
+    /// Parses the link at the end of a line, without its line end. A line without a link is not a line of the log.
     pub(super) fn read(line: &[u8]) -> Option<Self> {
         const PREV: &[u8] = br#","prev":""#;
         const SEQ: &[u8] = br#","seq":"#;
@@ -101,7 +102,7 @@ impl Link {
         rest.strip_suffix(SEQ)?;
         let text = std::str::from_utf8(seq).ok()?;
         let seq: u64 = text.parse().ok()?;
-        // One number, one spelling.
+        // Each number has only one accepted spelling.
         if text.starts_with('0') || seq > SEQ_MAX {
             return None;
         }

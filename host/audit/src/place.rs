@@ -1,4 +1,4 @@
-//! Where the log is: its files, and how they come to be.
+//! The files of the log: their paths and their creation.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, Links};
 
-/// The names of one log.
+/// The file names of a log.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     log: PathBuf,
@@ -14,23 +14,23 @@ pub(super) struct Place {
     reserve: PathBuf,
 }
 
-/// A file of the log that is full.
+/// A full file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Segment {
     /// The number of its last line.
     pub(super) last: u64,
-    /// Where it is.
+    /// The path of the file.
     pub(super) path: PathBuf,
 }
 
-/// The log itself, `state` and `.mimir`: what lies below the workspace root.
+/// Number of path components below the workspace root: `.mimir`, `state`, and the log itself.
 const OWN_LEVELS: usize = 3;
 
-/// Digits of the number in a segment's name, so that names sort as numbers do. A longer number still is one.
+/// Number of digits in a segment's name, so that names sort like numbers. Longer numbers are valid as well.
 const DIGITS: usize = 12;
 
 impl Place {
-    /// The files beside `log`.
+    /// The files that belong to `log`.
     pub(super) fn of(log: PathBuf) -> Self {
         Self {
             head: log.with_extension("head"),
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// The file that is written to.
+    /// The current file, which is written to.
     pub(super) fn log(&self) -> &Path {
         &self.log
     }
@@ -54,7 +54,7 @@ impl Place {
         &self.reserve
     }
 
-    /// The file with the line `last` at its end.
+    /// The path of the full file whose last line is `last`.
     pub(super) fn segment(&self, last: u64) -> PathBuf {
         let end = self.log.extension().unwrap_or_default().to_string_lossy();
         self.log
@@ -80,7 +80,7 @@ impl Place {
         Ok(found)
     }
 
-    /// The number in a segment's name.
+    /// The number in a segment's file name.
     fn number(&self, path: &Path) -> Option<u64> {
         let name = path.file_name()?.to_str()?;
         let stem = self.log.file_stem()?.to_str()?;
@@ -97,13 +97,13 @@ impl Place {
         files::open(path, Links::Refused)
     }
 
-    /// The folders may have come with a checkout: a link in the place of one could lead anywhere.
+    /// Rejects symbolic links: the folders may come from a checkout, where a link could point anywhere.
     fn no_links(&self) -> io::Result<()> {
         let root = self.log.ancestors().nth(OWN_LEVELS);
         files::no_links(root.unwrap_or(Path::new("")), &self.log)
     }
 
-    /// Makes the folder if it is not there.
+    /// Creates the folder if it is missing.
     pub(super) fn prepare(&self) -> io::Result<()> {
         self.no_links()?;
         if let Some(folder) = self.log.parent() {
@@ -113,17 +113,17 @@ impl Place {
         Ok(())
     }
 
-    /// Waits until the disk has the folder's entries.
+    /// Waits until the folder's entries are on the disk.
     pub(super) fn sync_names(&self) -> io::Result<()> {
         match self.log.parent() {
-            // Elsewhere a folder is not opened like a file, and names need no help.
+            // Other systems do not open folders like files, and do not need this.
             Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
             _ => Ok(()),
         }
     }
 }
 
-/// Whether the open file still is the one at `path`.
+/// Returns true if the open file is still the one at `path`.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let there = match std::fs::metadata(path) {
         Ok(there) => there,
@@ -138,7 +138,7 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
     #[cfg(not(unix))]
     {
-        // A file that is open is not replaced there; only its length can tell.
+        // An open file cannot be replaced on this platform, so the length is sufficient.
         Ok(file.metadata()?.len() == there.len())
     }
 }

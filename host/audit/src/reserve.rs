@@ -1,6 +1,5 @@
-//! Room on the disk that is kept for lines of calls that are under way: a file of bytes that mean nothing. When
-//! the disk is full the file is emptied, and the lines have room; until it can be filled again, no further call
-//! is made.
+//! Reserved disk space for the lines of running calls: a file of meaningless bytes. When the disk is full, the file is
+//! emptied to make space for those lines; until it can be filled again, no further call is made.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,16 +9,16 @@ use sha2::{Digest, Sha256};
 
 use mimir_core::files::{self, Links};
 
-/// How much is kept: a line of some 700 bytes for each of 64 calls at a time, and as much again for the blocks
-/// of the disk that they only begin.
+/// Size of the reserve: a line of some 700 bytes for each of 64 concurrent calls, and as much again for partly used
+/// disk blocks.
 const SIZE: usize = 64 << 10;
 
-/// Whether the reserve is there.
+/// Returns true if the reserve exists.
 pub(super) fn is_kept(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == SIZE as u64)
 }
 
-/// Makes the reserve. Fails if there is no room for it.
+/// Creates the reserve. Fails if the disk is full.
 pub(super) fn keep(path: &Path) -> io::Result<()> {
     if is_kept(path) {
         return Ok(());
@@ -27,13 +26,13 @@ pub(super) fn keep(path: &Path) -> io::Result<()> {
     let mut file = files::own(path, OpenOptions::new().write(true).truncate(true))?;
     let written = file.write_all(&filling());
     if written.is_err() {
-        // Half a reserve is none, and others may need the room.
+        // A partial reserve is useless, and other processes may need the space.
         file.set_len(0)?;
     }
     written
 }
 
-/// Gives the room back; says whether there was any.
+/// Frees the reserved space; returns false if there was none.
 pub(super) fn release(path: &Path) -> io::Result<bool> {
     if !is_kept(path) {
         return Ok(false);
@@ -42,7 +41,7 @@ pub(super) fn release(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Bytes that no file system can make smaller, or share with others.
+/// Bytes that a file system can neither compress nor deduplicate.
 fn filling() -> Vec<u8> {
     let mut bytes = Vec::with_capacity(SIZE);
     let mut block = Sha256::digest(b"mimir");

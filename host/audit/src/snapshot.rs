@@ -1,4 +1,4 @@
-//! The log as it is at one moment: what a reader looks at while others write.
+//! A snapshot of the log, for reading while others write.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -17,26 +17,26 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log at `path`, which is the file that is written to.
+    /// The log whose current file is at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
             place: Place::of(path.into()),
         }
     }
 
-    /// Where it is.
+    /// The path of the current file.
     pub fn path(&self) -> &Path {
         self.place.log()
     }
 
-    /// The log as it is now. Nobody writes while this is made, and nobody has to wait afterwards.
+    /// Takes a snapshot of the log. Writers wait only while it is taken.
     pub fn snapshot(&self) -> io::Result<Snapshot> {
         let head = match self.place.open(self.place.head()) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        // Dropping the file gives up the lock.
+        // Dropping the file releases the lock.
         let known = match &head {
             Some(file) => {
                 head::lock(file)?;
@@ -57,7 +57,7 @@ impl Log {
     }
 }
 
-/// A file of the log, as far as it had been written.
+/// A file of the log, up to its length at the time of the snapshot.
 #[derive(Debug)]
 pub(super) struct Part {
     /// The name of the file.
@@ -79,7 +79,7 @@ impl Part {
         })
     }
 
-    /// Calls `each` with every line, as long as it wants more.
+    /// Calls `each` with every line until it breaks.
     fn lines(
         &self,
         each: &mut dyn FnMut(Line<'_>) -> ControlFlow<()>,
@@ -108,10 +108,10 @@ impl Part {
     }
 }
 
-/// How much is read at once.
+/// Size of the read buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A longer line is taken for several: none of the log is near that.
+/// Maximum length of a line in bytes; a longer one is split. Lines of the log are much shorter.
 const LINE_MOST: u64 = 16 << 20;
 
 /// A line of a file.
@@ -119,15 +119,15 @@ const LINE_MOST: u64 = 16 << 20;
 pub struct Line<'a> {
     /// The name of the file.
     pub file: &'a str,
-    /// Which line of the file, from 1.
+    /// The number of the line in its file, from 1.
     pub number: u64,
-    /// The line without its end.
+    /// The line without its line end.
     pub bytes: &'a [u8],
-    /// Whether it has an end.
+    /// True if it has a line end.
     pub ended: bool,
 }
 
-/// The log at one moment.
+/// A snapshot of the log.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(super) parts: Vec<Part>,
@@ -135,17 +135,17 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// How many files there are.
+    /// The number of files.
     pub fn files(&self) -> usize {
         self.parts.len()
     }
 
-    /// How many bytes they have.
+    /// The total size of the files in bytes.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.length).sum()
     }
 
-    /// Calls `each` with every line, the oldest first, as long as it wants more.
+    /// Calls `each` with every line, the oldest first, until it breaks.
     pub fn lines(&self, mut each: impl FnMut(Line<'_>) -> ControlFlow<()>) -> io::Result<()> {
         for part in &self.parts {
             if part.lines(&mut each)?.is_break() {
@@ -155,7 +155,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Whether the line that `head` names is there, or has gone with older ones.
+    /// Returns true if the line named by `head` exists, or was removed together with older ones.
     pub fn has(&self, head: Head) -> io::Result<bool> {
         for part in self.parts.iter().rev() {
             let mut there = None;
@@ -164,7 +164,7 @@ impl Snapshot {
                     there = Some(Hash::of(line.bytes) == head.hash);
                     ControlFlow::Break(())
                 }
-                // It is in an older file, if it is anywhere.
+                // The line can only be in an older file.
                 Some(link) if link.seq > head.seq => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             })?;

@@ -1,4 +1,4 @@
-//! The end of a log file: its last whole line, and what stands behind it.
+//! The end of a log file: its last whole line, and the bytes behind it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,37 +11,37 @@ use super::{Hash, Head};
 /// The end of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// How long the file is.
+    /// Length of the file in bytes.
     pub(super) length: u64,
     /// The last line of the chain, if there is one near the end.
     pub(super) last: Option<Last>,
-    /// What stands behind it, if anything does.
+    /// The bytes behind it, if any.
     pub(super) loose: Option<Loose>,
 }
 
 /// The last line of the chain.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Last {
-    /// Its number and hash.
+    /// The number and hash of the line.
     pub(super) tip: Head,
-    /// Whether it says that the next file goes on.
+    /// True if the line is a `rotated` event: the log continues in the next file.
     pub(super) rotated: bool,
 }
 
-/// Bytes that are no line of the chain.
+/// Bytes that do not form a line of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Loose {
-    /// How many.
+    /// Number of bytes.
     pub(super) bytes: u64,
-    /// Their hash.
+    /// Hash of the bytes.
     pub(super) sha256: Hash,
-    /// Whether they end with a line end.
+    /// True if they end with a line end.
     pub(super) ended: bool,
-    /// All of a line but its end, if that is what they are.
+    /// Link and hash of the line, if only its line end is missing.
     pub(super) whole: Option<(Link, Hash)>,
 }
 
-/// How far back a whole line is looked for, at first and at most. What crashes leave is far shorter.
+/// Number of bytes searched backwards for a whole line, at first and at most. Crashes leave far fewer behind.
 const WINDOW: u64 = 16 << 10;
 const WINDOW_MOST: u64 = 16 << 20;
 
@@ -74,7 +74,7 @@ impl Tail {
     }
 }
 
-/// The bytes from `from` to `to`, or to the end if that comes sooner.
+/// The bytes from `from` to `to`, or to the end of the file if that comes first.
 pub(super) fn part(mut file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(from))?;
@@ -92,8 +92,8 @@ fn loose(bytes: &[u8]) -> Option<Loose> {
     })
 }
 
-/// The last whole line of the chain, and where it ends. The first line of the window is taken only if the
-/// window begins where it does.
+/// Finds the last whole line of the chain and its end. `whole` is true if the window starts at the beginning of a
+/// line; otherwise its first line is skipped.
 fn find(bytes: &[u8], whole: bool) -> Option<(Last, usize)> {
     let mut end = bytes.iter().rposition(|byte| *byte == b'\n')?;
     loop {
@@ -116,7 +116,7 @@ fn find(bytes: &[u8], whole: bool) -> Option<(Last, usize)> {
     }
 }
 
-/// Whether a line says that the next file goes on.
+/// Returns true if a line is a `rotated` event.
 pub(super) fn is_rotated(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use mimir_core::config::{AuditSettings, Durability};
 
-/// A log in a folder of its own.
+/// A log in a temporary folder.
 struct Bench {
     folder: TempDir,
     settings: AuditSettings,
@@ -39,7 +39,7 @@ impl Bench {
         FileAudit::new(self.path(), self.settings)
     }
 
-    /// So many events, by a writer of its own.
+    /// Writes this number of events with a new writer.
     fn write(&self, count: u64) {
         let log = self.open();
         for number in 0..count {
@@ -60,7 +60,7 @@ impl Bench {
         verify(&Log::at(self.path()).snapshot().unwrap(), None, None).unwrap()
     }
 
-    /// What was found: the kind, the line of its file, and the number.
+    /// The findings: kind, line in the file, and number in the log.
     fn found(&self) -> Vec<(Fault, Option<u64>, Option<u64>)> {
         let report = self.report();
         let found = report.findings.iter();
@@ -109,7 +109,7 @@ fn a_log_verifies_and_its_head_can_be_noted() {
     assert!(!other.ok);
 }
 
-/// The script in the module's documentation, which a stranger has to be able to trust.
+/// Runs the script from the crate documentation.
 #[test]
 #[cfg(unix)]
 fn a_stranger_verifies_with_a_shell() {

@@ -1,4 +1,4 @@
-//! Whether the log is what was written: every line in its place, and none missing.
+//! Verification of the log: every line unchanged and in its position, and none missing.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -16,41 +16,41 @@ mod walk;
 
 use walk::Walk;
 
-/// What is wrong with a line, or worth knowing.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// A line is not the one that was written.
+    /// A line differs from the one that was written.
     Changed,
-    /// Lines that were written are not there.
+    /// Lines that were written are missing.
     Removed,
-    /// A line is not where it was written.
+    /// A line is not in its original position.
     Reordered,
-    /// A line was not written by mimir, or is there once more.
+    /// A line was not written by mimir, or is duplicated.
     Inserted,
     /// Lines are missing at the end.
     Truncated,
-    /// `audit.head` is missing or is none, so that nothing says where the log ends.
+    /// `audit.head` is missing or not valid, so that nothing names the end of the log.
     Headless,
     /// No line has the hash that was noted.
     NotNoted,
-    /// The log is shorter than what somebody else remembers of it, or another one.
+    /// The log is shorter than the stored last position, or differs there.
     Forgotten,
     /// No fault: a crash has torn a line.
     Torn,
-    /// No fault: a crash has kept `audit.head` from naming the last line.
+    /// No fault: after a crash, `audit.head` does not name the last line.
     Behind,
-    /// No fault: older lines have gone as `audit.keep` says.
+    /// No fault: older lines were removed according to `audit.keep`.
     Dropped,
 }
 
 impl Fault {
-    /// Whether the log is not what was written.
+    /// Returns true if the finding is a fault.
     pub const fn is_bad(self) -> bool {
         !matches!(self, Fault::Torn | Fault::Behind | Fault::Dropped)
     }
 
-    /// The spelling in output.
+    /// The name in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Fault::Changed => "changed",
@@ -68,54 +68,53 @@ impl Fault {
     }
 }
 
-/// Something that was found.
+/// A finding of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// What it is.
+    /// The kind.
     pub fault: Fault,
-    /// The file, where it is in one.
+    /// The name of the file, if the finding is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line of the file.
+    /// The number of the line in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// The number of the line in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// One plain sentence.
+    /// A one-sentence explanation.
     pub text: String,
 }
 
-/// What came of a verification.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Whether the log is what was written.
+    /// True if no fault was found.
     pub ok: bool,
-    /// How many files there are.
+    /// Number of files.
     pub files: usize,
-    /// How many lines of the chain.
+    /// Number of lines of the chain.
     pub lines: u64,
-    /// The first of them, if there are any.
+    /// The number of the first line, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// The last line: what can be noted elsewhere.
+    /// The last line, which can be noted elsewhere.
     pub head: Head,
-    /// The line that has the hash that was noted.
+    /// The number of the line with the noted hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noted: Option<u64>,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// How many more were found than are listed.
+    /// Number of findings beyond the listed ones.
     pub more: usize,
 }
 
-/// How many findings are listed. A log with more has no line that is worth naming.
+/// Maximum number of listed findings. Beyond that, single lines are not worth naming.
 const FINDINGS_MAX: usize = 200;
 
-/// Looks at every line. `noted` is a hash that was noted before, or at least the beginning of one; `remembered` is
-/// a line that somebody remembers as the last.
+/// Verifies every line. `noted` is a hash noted before, or its beginning; `remembered` is a last line stored earlier.
 pub fn verify(
     snapshot: &Snapshot,
     noted: Option<&str>,
@@ -141,7 +140,7 @@ pub fn verify(
     Ok(report)
 }
 
-/// Where a line is.
+/// The position of a line: its file and its number there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     file: String,
@@ -157,13 +156,13 @@ impl Place {
     }
 }
 
-/// A line of the chain, as far as the chain goes.
+/// A parsed line of the chain.
 struct Own {
     place: Place,
     seq: u64,
     prev: Hash,
     hash: Hash,
-    /// What the log says in it about itself.
+    /// The event of the log itself, if the line has one.
     said: Said,
 }
 
@@ -179,9 +178,9 @@ struct Said {
 
 impl Own {
     fn read(line: Line<'_>) -> Option<Self> {
-        // A last line without its end is torn, whatever stands in it.
+        // A last line without its line end counts as torn, whatever it contains.
         let link = Link::read(line.bytes).filter(|_| line.ended)?;
-        // Few lines are about the log: the others need not be parsed.
+        // Few lines are events of the log itself; the others need not be parsed.
         let own = [&br#""event":"rotated""#[..], br#""event":"recovered""#]
             .iter()
             .any(|mark| line.bytes.windows(mark.len()).any(|part| part == *mark));

@@ -17,7 +17,7 @@ mod typed;
 pub use audit::{AuditWish, Filter};
 pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
-pub use mcp::{Agent, Allow, McpAdd, McpWish};
+pub use mcp::{Agent, Allow, McpAdd, McpWish, ServerTrust};
 pub use serve::{HttpWish, Provider, ServeWish};
 pub use tools::ToolsWish;
 pub use typed::{Command, Globals, Invocation, UndoWish, Unread};

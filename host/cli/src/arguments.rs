@@ -12,6 +12,24 @@ use mimir::file_error::file_error;
 
 mod typing;
 
+/// Quotes a word for a POSIX shell if it has to be.
+pub fn quote_for_shell(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/.-_=@:,+%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Writes the command line of this process as it can be typed again, with `mimir` as the program and without control
+/// characters.
+pub fn command_line() -> String {
+    let words = std::env::args().skip(1);
+    words.fold("mimir".to_owned(), |line, word| {
+        line + " " + &quote_for_shell(&mimir_core::text::visible(&word))
+    })
+}
+
 /// The arguments as typed, before stdin or any file is read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Words {

@@ -62,8 +62,8 @@ pub struct Card {
     pub proofs: Vec<String>,
     /// The reasons of the question.
     pub reasons: Vec<Reason>,
-    /// The coverage of the answer "always", in words; nothing more is ever stored. `None` if each call is asked about
-    /// separately: then neither "always" nor "this session" is accepted.
+    /// The coverage of the answer "always" in plain text; nothing more is ever stored. `None` if each call is asked
+    /// about separately: then neither "always" nor "this session" is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub always: Option<Always>,
     /// The settings lines that allow such a call without a question, if only the data sent is in question.
@@ -104,7 +104,7 @@ pub enum Answer {
     No,
     /// No person is there to answer.
     Nobody {
-        /// How to provide one: one sentence, for the person only.
+        /// The remedy: one sentence, for the person only.
         way_out: String,
     },
 }

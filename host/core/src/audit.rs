@@ -34,7 +34,9 @@ fn way_out(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "make its folder writable for you, or set `audit.onFailure: run` to go on without a record"
         }
-        _ => "`mimir doctor` looks at it; `audit.onFailure: run` goes on without a record",
+        _ => {
+            "run `mimir doctor` to check it, or set `audit.onFailure: run` to go on without a record"
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::tool::Risk;
 /// A future on the heap, so that ports can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Runs approved calls. There is no other way in: only the approve stage makes an [`Approved`].
+/// Runs approved calls. Only the approve stage creates an [`Approved`], so no call can skip the pipeline.
 pub trait Backend: Send + Sync {
     /// Runs the call. Dropping the future stops it at once and frees what it holds.
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw>;
@@ -66,7 +66,7 @@ pub enum RealPath {
 pub struct Assessment {
     /// The decision that the tool suggests.
     pub approval: Decision,
-    /// How bad this call could be.
+    /// The possible damage of this call.
     pub risk: Risk,
     /// One line for the person who approves.
     pub summary: String,

@@ -97,7 +97,7 @@ pub struct CallContext {
 /// Progress of a long call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// How much is done, in the tool's own unit.
+    /// The completed part, in the tool's own unit.
     pub done: u64,
     /// The total, if known.
     pub total: Option<u64>,

@@ -231,8 +231,9 @@ pub trait Runner: Send + Sync {
         false
     }
 
-    /// The name of the sandbox that a command would run in. An error tells why there is none, or that `program` is
-    /// missing where the sandbox uses the programs of this machine. The content of an image is not known here.
+    /// The name of the sandbox that a command would run in. Fails with the reason if no sandbox is available, or if
+    /// `program` is missing where the sandbox uses the programs of this machine. The content of an image is not known
+    /// here.
     fn offers<'a>(
         &'a self,
         place: Place,

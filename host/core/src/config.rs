@@ -310,7 +310,7 @@ pub struct AuditSettings {
     #[serde(deserialize_with = "log_size")]
     #[schemars(range(min = 4096))]
     pub max_bytes: u64,
-    /// The number of full files that stay beside the current one.
+    /// The number of full files that are kept in addition to the current one.
     #[serde(deserialize_with = "log_files")]
     #[schemars(range(min = 1, max = 10000))]
     pub keep: u32,
@@ -352,7 +352,8 @@ fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Ok(bytes)
 }
 
-/// More files make a folder that a person cannot look through. At least one is needed: it tells which files are gone.
+/// More files make a folder that a person cannot look through. At least one is needed: it shows which files were
+/// deleted.
 const LOG_FILES: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
@@ -372,10 +373,10 @@ fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// As soon as the operating system has it.
+    /// Passed to the operating system.
     #[default]
     Write,
-    /// As soon as the disk has it.
+    /// Flushed to the disk.
     Fsync,
 }
 

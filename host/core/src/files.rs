@@ -100,9 +100,8 @@ pub fn make_state(workspace: &Path) -> io::Result<()> {
     ignore(&folder)
 }
 
-/// The `.gitignore` beside that folder in a workspace without a setup: commands cannot read the folder, and without
-/// this file git would complain about it each time. It ignores itself, too, because it is not a file that the project
-/// asked for.
+/// The `.gitignore` next to that folder in a workspace without a setup: commands cannot read the folder, and without
+/// this file git would print a warning each time. It ignores itself, too, because it is not a file of the project.
 pub const OWN_IGNORE: &str = "/state/\n/.gitignore\n";
 
 /// Excludes a folder from version control.

@@ -312,7 +312,7 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
         let harmless = |tool: &&Arc<Tool>| tool.trust == Trust::Harmless && takes(tool);
         if let (Standing::Changed(_), Some(tool)) = (&standing, all.iter().find(harmless)) {
             amiss.push(format!(
-                "{location} has changed since it was granted files or settings, and has none of them now; `mimir tools trust {}` shows and grants them anew",
+                "{location} has changed since it was granted files or settings, and has none of them now; `mimir tools trust {}` shows them and grants them again",
                 tool.name()
             ));
         }

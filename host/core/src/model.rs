@@ -9,7 +9,7 @@ use crate::error::{Code, ToolError};
 
 /// A language model.
 pub trait Completer: Send + Sync {
-    /// Its name, for the audit log and for people; an error tells why there is no model.
+    /// The name of the model, for the audit log and for people. Fails with the reason if no model is available.
     fn name(&self) -> Result<String, ToolError>;
 
     /// Maximum tokens of one completion.

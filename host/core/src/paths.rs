@@ -1,10 +1,10 @@
 //! Path rules for tools: pure matching over workspace-relative paths, no I/O.
 //!
-//! The caller resolves a path first, through every link and `..`, and asks about the canonical result. Rules
-//! compare names folded (case, Unicode form, invisible characters, dots and spaces at the end), so that they
-//! hold on filesystems that take two spellings for one file; on others they refuse a little more than needed.
+//! The caller first resolves a path, through every link and `..`, and checks the canonical result. Rules compare
+//! folded names (case, Unicode form, invisible characters, dots and spaces at the end), so that they hold on file
+//! systems where several spellings name one file; on others they refuse slightly more than needed.
 //!
-//! Never here: opening anything, or deciding what a refusal looks like to a tool.
+//! Out of scope: opening files, and the form of a refusal to a tool.
 
 mod fold;
 mod matcher;
@@ -18,7 +18,7 @@ mod tests;
 pub use obeyed::{is_obeyed, obeyed_note};
 pub use rule::{Layer, Rule, Shield};
 
-/// A path as it is compared: two spellings of one file on any file system are one string.
+/// Folds a path for comparison: all spellings of one file on any file system give one string.
 pub(crate) fn fold_path(path: &str) -> String {
     let parts: Vec<_> = path.split('/').map(fold::fold).collect();
     parts.join("/")
@@ -30,28 +30,28 @@ use std::sync::{Arc, LazyLock};
 /// An invalid pattern.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PatternError {
-    /// The pattern can't mean a path below the workspace.
+    /// The pattern cannot match a path below the workspace.
     #[error("the pattern `{pattern}` is refused: {reason}")]
     Malformed {
-        /// As it was written.
+        /// The pattern as written.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
-    /// A part of the pattern is no valid glob.
-    #[error("the pattern `{pattern}` is no valid glob: {source}")]
+    /// A part of the pattern is not a valid glob.
+    #[error("the pattern `{pattern}` is not a valid glob: {source}")]
     Glob {
-        /// The part of it.
+        /// The invalid part.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault.
         source: globset::Error,
     },
-    /// More rules than anyone writes by hand.
+    /// The rules are more than a person writes by hand.
     #[error("{count} path rules are more than the {max} that are supported")]
     TooMany {
-        /// How many there are.
+        /// The number of rules.
         count: usize,
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
 }
@@ -61,20 +61,20 @@ pub enum PatternError {
 pub enum Verdict<'a> {
     /// No rule matches.
     Free,
-    /// It may be read and listed only.
+    /// It may only be read and listed.
     ReadOnly {
-        /// The rule that says so.
+        /// The rule.
         rule: &'a Rule,
     },
-    /// Nothing may be done with it.
+    /// No access at all.
     Hidden {
-        /// The rule that says so.
+        /// The rule.
         rule: &'a Rule,
     },
 }
 
 impl<'a> Verdict<'a> {
-    /// The rule that stands against changing the path.
+    /// Returns the rule that forbids changing the path.
     pub fn against_writing(self) -> Option<&'a Rule> {
         match self {
             Self::Free => None,
@@ -82,7 +82,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// The rule that stands against reading the path.
+    /// Returns the rule that forbids reading the path.
     pub fn against_reading(self) -> Option<&'a Rule> {
         match self {
             Self::Free | Self::ReadOnly { .. } => None,
@@ -91,7 +91,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// An ordered set of path rules, compiled; a clone shares it.
+/// An ordered set of compiled path rules; clones share it.
 ///
 /// ```
 /// use mimir_core::paths::PathRules;
@@ -113,25 +113,25 @@ struct Inner {
     rules: Vec<Rule>,
     patterns: Vec<Pattern>,
     matcher: Matcher,
-    /// What a name is refused by that Windows would read as another one.
+    /// The rule for names that Windows would read as another name.
     odd_name: Rule,
 }
 
 impl PathRules {
-    /// Whether these are the very rules, not only such that say the same.
+    /// Returns true if both are clones of the same rules; equal rules do not count.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 }
 
 impl Default for PathRules {
-    /// The rules that are always on.
+    /// Returns the rules that are always on.
     fn default() -> Self {
         Self::protected()
     }
 }
 
-/// Where a directory stands among the rules, so that its entries are judged without walking down again.
+/// The match state of a directory, so that its entries are checked without walking its path again.
 #[derive(Debug, Clone)]
 pub struct Scope {
     walk: Walk,
@@ -139,12 +139,12 @@ pub struct Scope {
 }
 
 impl PathRules {
-    /// No rules: everything is free.
+    /// No rules: every path is free.
     pub fn none() -> Self {
         Self::of(Vec::new(), Vec::new(), Matcher::default())
     }
 
-    /// The rules that are always on: what other programs run or obey is read-only, secrets files are hidden.
+    /// The rules that are always on: files that other programs run or obey are read-only, secret files are hidden.
     pub fn protected() -> Self {
         static PROTECTED: LazyLock<PathRules> = LazyLock::new(|| {
             let list: Result<Vec<_>, _> = [
@@ -171,8 +171,8 @@ impl PathRules {
                 })
             })
             .collect();
-            // The tables are constants and tests use every one; were one broken all the same, the answer is
-            // to refuse everything.
+            // The tables are constants, and tests use every entry; if one is invalid nevertheless, everything is
+            // refused.
             list.and_then(|list| PathRules::none().with(list))
                 .unwrap_or_else(|_: PatternError| PathRules::nothing())
         });
@@ -186,7 +186,8 @@ impl PathRules {
             .unwrap_or_else(|_| Self::none())
     }
 
-    /// Also hides what a person denied. Later globs win over earlier ones of the list; `!glob` is an exception.
+    /// Also hides the paths that a person denied. Later globs of the list win over earlier ones; `!glob` is an
+    /// exception.
     pub fn deny<S: AsRef<str>>(
         &self,
         globs: impl IntoIterator<Item = S>,
@@ -197,8 +198,8 @@ impl PathRules {
         self.with(added.collect::<Result<_, _>>()?)
     }
 
-    /// Shows secrets files that a person granted, each by its exact path from the workspace root. What is
-    /// read-only, and what a person denied, stays so.
+    /// Shows secret files that a person granted, each by its exact path from the workspace root. Read-only paths, and
+    /// those that a person denied, stay so.
     pub fn reveal<S: AsRef<str>>(
         &self,
         paths: impl IntoIterator<Item = S>,
@@ -217,7 +218,8 @@ impl PathRules {
         self.with(added.collect::<Result<_, _>>()?)
     }
 
-    /// Of these rules those that a person made with `deny`: what holds in a folder of mimir's own that is given to a tool.
+    /// Returns the rules that a person made with `deny`: these also hold in a folder of mimir's own that is given to a
+    /// tool.
     #[must_use]
     pub fn of_person(&self) -> Self {
         let own = self.pairs().filter(|(rule, _)| rule.layer == Layer::Denied);
@@ -226,8 +228,8 @@ impl PathRules {
             .unwrap_or_else(|_| Self::nothing())
     }
 
-    /// These rules inside those of the caller: what either denies is denied, and what a person granted by
-    /// name is seen only if both may see it.
+    /// Combines these rules with those of the caller: a denial in either holds, and a secret file is shown only if
+    /// both allow it.
     #[must_use]
     pub fn within(&self, outer: &Self) -> Self {
         let stays = |rule: &Rule| {
@@ -242,7 +244,7 @@ impl PathRules {
         let all: Vec<_> = own
             .chain(outer.pairs().filter(|(rule, _)| comes(rule)))
             .collect();
-        // Too many rules together: then nothing is reachable.
+        // With too many rules in total, nothing is reachable.
         Self::none().with(all).unwrap_or_else(|_| Self::nothing())
     }
 
@@ -283,24 +285,24 @@ impl PathRules {
         }
     }
 
-    /// The rules in order.
+    /// Returns the rules in order.
     pub fn rules(&self) -> &[Rule] {
         &self.inner.rules
     }
 
-    /// What the rules say of `path`, as a directory or as something to read. `path` is canonical and relative
-    /// to the workspace root, with `/` between components; the root itself is `""`.
+    /// Checks `path` as a directory, or for reading. `path` is canonical and relative to the workspace root, with `/`
+    /// between components; the root itself is `""`.
     pub fn check(&self, path: &str) -> Verdict<'_> {
         self.judge(path, false)
     }
 
-    /// What the rules say of putting, changing or removing something at `path` that is not a directory.
+    /// Checks creating, changing or removing a non-directory at `path`.
     pub fn check_file(&self, path: &str) -> Verdict<'_> {
         self.judge(path, true)
     }
 
-    /// The rule that stands against opening `path`: as a directory or something to read, or to change it, be it a file or
-    /// a directory.
+    /// Returns the rule that forbids opening `path`: as a directory or for reading, or, if `writes`, to change it as a
+    /// file or a directory.
     pub(crate) fn against(&self, path: &str, writes: bool) -> Option<&Rule> {
         let found = self.check(path);
         match writes {
@@ -312,8 +314,8 @@ impl PathRules {
         }
     }
 
-    /// The rule that could shield something below the directory `dir` because of where `dir` is. A rule that
-    /// matches a name at any depth holds wherever a directory is moved, and is not meant.
+    /// Returns the rule that could protect something below the directory `dir` because of the path of `dir`. Rules
+    /// that match a name at any depth are left out: they hold wherever a directory is moved.
     pub fn may_cover_below(&self, dir: &str) -> Option<&Rule> {
         let scope = self.scope(dir);
         scope
@@ -323,8 +325,8 @@ impl PathRules {
             .and_then(|live| self.rule(live.rule))
     }
 
-    /// Returns true if a rule that a person made with `deny` could match something below the directory `dir`, be it for
-    /// the path of `dir` or by a name at any depth.
+    /// Returns true if a rule that a person made with `deny` could match something below the directory `dir`, by the
+    /// path of `dir` or by a name at any depth.
     pub fn may_deny_below(&self, dir: &str) -> bool {
         let denies = |rule: &Rule| rule.layer == Layer::Denied && !rule.lifts;
         self.pairs_by_ref()
@@ -337,8 +339,8 @@ impl PathRules {
                 .any(|live| self.rule(live.rule).is_some_and(denies))
     }
 
-    /// The rule that stands against moving a directory (or a link to one) from `from` to `to`: one that
-    /// shields what is below in one place and not in the other, or that names a part of either path.
+    /// Returns the rule that forbids moving a directory (or a link to one) from `from` to `to`: one that protects
+    /// content at only one of the two paths, or that names a part of either path.
     pub fn against_moving(&self, from: &str, to: &str) -> Option<&Rule> {
         let (from, to) = (self.scope(from), self.scope(to));
         let named = from
@@ -361,7 +363,7 @@ impl PathRules {
             .and_then(|live| self.rule(live.rule))
     }
 
-    /// Where `dir` stands, for [`check_in`](Self::check_in).
+    /// Returns the match state of `dir`, for [`check_in`](Self::check_in).
     pub fn scope(&self, dir: &str) -> Scope {
         let mut scope = Scope {
             walk: Walk::default(),
@@ -374,7 +376,7 @@ impl PathRules {
         scope
     }
 
-    /// The same as [`check`](Self::check) of `name` inside the directory that `scope` was made for.
+    /// Checks `name` inside the directory of `scope`, as [`check`](Self::check) does.
     pub fn check_in(&self, scope: &Scope, name: &str) -> Verdict<'_> {
         if cfg!(windows) && fold::is_odd_on_windows(name) {
             return Verdict::Hidden {
@@ -410,7 +412,7 @@ impl PathRules {
         self.verdict(scope.worst)
     }
 
-    /// Goes one component down; within a layer the last rule that matches speaks, over layers the strictest.
+    /// Goes one component down. Within a layer the last matching rule wins, across layers the strictest.
     fn enter(&self, scope: &mut Scope, name: &str, leaf: bool, hits: &mut Vec<u16>) {
         scope.walk.enter(&self.inner.matcher, name, hits);
         if hits.is_empty() {

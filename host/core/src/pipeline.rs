@@ -77,7 +77,7 @@ use session::Sessions;
 use trail::Trail;
 use underway::UnderWay;
 
-/// The tools and the rules at one moment. A change makes a new one; calls under way keep theirs.
+/// The tools and the rules at one moment. A change creates a new snapshot; calls in flight keep theirs.
 #[derive(Debug, Default)]
 pub struct World {
     /// The tools.
@@ -91,13 +91,13 @@ pub struct World {
 pub struct Ports {
     /// Asks a person.
     pub approver: Arc<dyn Approver>,
-    /// Keeps a person's lasting answers.
+    /// Stores a person's lasting answers.
     pub ledger: Arc<dyn Ledger>,
     /// Provides the secrets to mask.
     pub vault: Arc<dyn Vault>,
     /// Records every call.
     pub audit: Arc<dyn AuditSink>,
-    /// Tells the time.
+    /// Reads the system time.
     pub clock: Arc<dyn Clock>,
     /// Reads commands and runs them.
     pub runner: Arc<dyn Runner>,
@@ -110,7 +110,7 @@ pub struct Ports {
 pub struct Explanation {
     /// The evaluation of all rules.
     pub evaluation: Evaluation,
-    /// If a person would have to be asked: the answer that was given before and lets it through.
+    /// If a person would have to be asked: the stored answer that covers the call.
     pub lease: Option<Lease>,
     /// The remedies, for the person.
     pub way_out: Vec<String>,
@@ -142,16 +142,16 @@ struct Inner {
 enum Worlds {
     /// Replaced from outside.
     Own(RwLock<Arc<World>>),
-    /// They are some of those of another pipeline.
+    /// Derived from the snapshot of another pipeline.
     Within {
         outer: Pipeline,
         narrow: Box<Narrow>,
-        /// Those of the other pipeline that were looked at last, and what became of them.
+        /// The last outer snapshot and the restricted snapshot derived from it.
         kept: Mutex<Option<(Arc<World>, Arc<World>)>>,
     },
 }
 
-/// Takes tools away, and adds rules.
+/// Removes tools and adds rules.
 type Narrow = dyn Fn(&World) -> World + Send + Sync;
 
 /// The context of a call: the snapshot at its arrival, and the state that all calls share.
@@ -163,11 +163,12 @@ struct Road<'a> {
     ports: &'a Ports,
 }
 
-/// How often a person may change the arguments of one call. Each time the rules speak anew.
+/// Maximum number of times that a person may change the arguments of one call. The rules are evaluated after each
+/// edit.
 const EDITS_MAX: usize = 20;
 
 impl Pipeline {
-    /// A pipeline over these tools, rules and ports.
+    /// Creates a pipeline over these tools, rules and ports.
     pub fn new(world: World, ports: Ports) -> Self {
         Self(Arc::new(Inner {
             world: Worlds::Own(RwLock::new(Arc::new(world))),
@@ -180,8 +181,8 @@ impl Pipeline {
         }))
     }
 
-    /// The same pipeline for somebody who may do less: what its sessions have read and what is under way is one, and what
-    /// is put in place here counts there, after `narrow` has taken from it.
+    /// A restricted view of this pipeline. Sessions and calls in flight are shared. [`Self::replace`] on the view
+    /// replaces the tools and rules of the outer pipeline, and `narrow` is applied to them again.
     #[must_use]
     pub fn within(&self, narrow: impl Fn(&World) -> World + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
@@ -199,7 +200,7 @@ impl Pipeline {
         }))
     }
 
-    /// The tools and rules that the next call will meet.
+    /// Returns the tools and rules that the next call will use.
     pub fn world(&self) -> Arc<World> {
         match &self.0.world {
             Worlds::Own(world) => Arc::clone(&world.read().unwrap_or_else(PoisonError::into_inner)),
@@ -222,7 +223,7 @@ impl Pipeline {
         }
     }
 
-    /// Puts other tools and rules in place; calls under way finish under the old ones.
+    /// Replaces the tools and rules. Calls in flight finish under the old ones.
     pub fn replace(&self, world: World) {
         match &self.0.world {
             Worlds::Own(current) => {
@@ -234,7 +235,7 @@ impl Pipeline {
         self.0.sessions.listed();
     }
 
-    /// Has `refresh` bring the tools and rules up to date before each call. Only the first one set counts.
+    /// Sets `refresh` to update the tools and rules before each call. Only the first one set counts.
     pub fn refresh_with(&self, refresh: Arc<dyn Refresh>) {
         match &self.0.world {
             Worlds::Own(_) => drop(self.0.refresh.set(refresh)),
@@ -242,7 +243,7 @@ impl Pipeline {
         }
     }
 
-    /// Brings the tools and rules up to date, as each call does by itself. Front ends do this before they list tools.
+    /// Brings the tools and rules up to date, as each call does. Front ends do this before they list tools.
     pub async fn refreshed(&self) {
         let mut pipeline = self;
         while let Worlds::Within { outer, .. } = &pipeline.0.world {
@@ -253,7 +254,8 @@ impl Pipeline {
         }
     }
 
-    /// Forgets what a session has read and what was approved for it, and kills what it has started. A front-end says when one has ended.
+    /// Ends a session: forgets what it has read and what was approved for it, and kills the commands that it started.
+    /// Front ends call it when a session has ended.
     pub fn end_session(&self, id: &str) {
         if self.0.sessions.end(id) {
             self.0.ports.ledger.end_session(id);
@@ -261,7 +263,7 @@ impl Pipeline {
         self.0.ports.runner.end_session(id);
     }
 
-    /// The taint label of a session, to be stored beyond this process.
+    /// Returns the taint label of a session, to be stored beyond this process.
     pub fn read_by(&self, session: &str) -> Label {
         self.0.sessions.get(session).label()
     }
@@ -274,13 +276,13 @@ impl Pipeline {
             .read(read, ContentSource::Other);
     }
 
-    /// Runs a call from beginning to end. Dropping the future stops the tool and records that.
+    /// Runs a call from beginning to end. Dropping the future stops the tool and records the call as cancelled.
     pub async fn call(&self, call: Call) -> Outcome {
         self.refreshed().await;
         let world = self.world();
         let road = self.road(&world);
         let under_way = UnderWay::begin(&self.0.under_way);
-        // On the heap: it goes to the end of the road, and is large.
+        // On the heap: it lives until the end of the call, and is large.
         let mut trail = Box::new(Trail::start(&call, &self.0.ports));
         let ran = match road.attempt(call, &mut trail).await {
             Ok(ran) => ran,
@@ -291,7 +293,7 @@ impl Pipeline {
         audit::audit(labeled, trail, under_way.is_alone()).await
     }
 
-    /// Explains the decision about this call. Nothing runs but the tool's assessor.
+    /// Explains the decision about this call. Only the tool's assessor runs.
     pub async fn explain(&self, call: Call) -> Result<Explanation, ToolError> {
         let world = self.world();
         let road = self.road(&world);

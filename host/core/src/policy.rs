@@ -1,4 +1,4 @@
-//! The rules that decide, and where they are written.
+//! The rules that decide about calls, each with its location in a file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -57,11 +57,11 @@ use danger::Danger;
 use lists::Lists;
 use rules::RuleBook;
 
-/// About how many tokens of definitions are listed for agents; the rest is found by search. A tenth of what models
-/// commonly read.
+/// Approximate token budget of the tool definitions that agents are shown; other tools are found by search. A tenth of
+/// a common context window.
 const DISCOVERY_TOKENS: u64 = 20_000;
 
-/// What a person and a team have said about tools. Made from a [`Config`], asked by the decide stage.
+/// The rules and settings of a person and of teams. Created from a [`Config`], evaluated by the decide stage.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     source: Arc<Source>,
@@ -70,14 +70,14 @@ pub struct Policy {
     commands: Arc<Commands>,
     danger: Arc<BTreeMap<String, Danger>>,
     tools: BTreeMap<String, ToolSettings>,
-    /// Globs of files that no tool reaches.
+    /// Globs of files that no tool may reach.
     hidden: Vec<String>,
     approval: ApprovalDefaults,
     limits: Limits,
-    /// The bounds that the file itself sets.
+    /// The limits that the file itself sets.
     own_limits: LimitSettings,
     network: NetworkSettings,
-    /// The names of the secrets that each MCP server is given, by where its tools say that they come from.
+    /// The names of the secrets of each MCP server, by the location of its tools.
     server_secrets: BTreeMap<String, Vec<String>>,
     web_search: Option<WebSearch>,
     embeddings: Option<Embeddings>,
@@ -91,18 +91,18 @@ pub struct Policy {
     unaccepted: bool,
     strange: bool,
     narrows: bool,
-    /// Compiled when a tool is first called.
+    /// The path rules of each tool, compiled at its first call.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
 
-/// What rules look at of a request in the middle of a call, by name.
+/// The arguments that rules can match in a request of a running call.
 const REQUEST: &[&str] = &["method", "url", "host"];
 
-/// The same of a command.
+/// The arguments that rules can match in a command of a running call.
 const COMMAND: &[&str] = &["command", "workdir"];
 
 impl Policy {
-    /// The policy that a config file states; `source` names the file and the lines of its keys.
+    /// Creates the policy of a config file; `source` names the file and the lines of its keys.
     pub fn new(config: &Config, source: impl Into<Source>) -> Result<Self, PolicyError> {
         let source = source.into();
         for (name, server) in &config.mcp.servers {
@@ -193,21 +193,21 @@ impl Policy {
         })
     }
 
-    /// The same, before a person has accepted it: what it forbids counts, what it allows does not.
+    /// Marks the policy as not yet accepted by a person: its restrictions count, its permissions do not.
     #[must_use]
     pub fn unaccepted(mut self) -> Self {
         self.unaccepted = true;
         self
     }
 
-    /// The same, with words that nobody has accepted: what it says counts as before, and a model does not read why.
+    /// Marks the texts of the policy as untrusted: its rules count as before, but models do not see their reasons.
     #[must_use]
     pub fn of_strangers(mut self) -> Self {
         self.strange = true;
         self
     }
 
-    /// These rules and those of a worker beside them, which forbid and ask, and allow nothing.
+    /// Adds the rules of a worker, which can deny and ask, but not allow.
     #[must_use]
     pub fn narrowed(&self, worker: Policy) -> Self {
         let mut files = self.voices().to_vec();
@@ -222,7 +222,7 @@ impl Policy {
         }
     }
 
-    /// The rules of a worker's file.
+    /// Creates the policy of a worker's file.
     pub(crate) fn of_worker(
         config: &Config,
         source: Source,
@@ -235,13 +235,13 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Whether what it allows counts.
+    /// Returns true if its permissions count.
     fn lowers(&self) -> bool {
         !self.unaccepted && !self.narrows
     }
 
-    /// The settings and bounds of `together`, judged by the rules of several files. Each file speaks for
-    /// itself, so that what one of them forbids stays forbidden.
+    /// Combines the settings and limits of `together` with the rules of several files. Each file is evaluated
+    /// separately, so that a denial in one of them always holds.
     pub fn of_files(together: &Config, files: Vec<Policy>) -> Result<Self, PolicyError> {
         if files.is_empty() {
             return Self::new(together, "");
@@ -264,7 +264,7 @@ impl Policy {
         })
     }
 
-    /// The files whose rules count.
+    /// Returns the policies of the files whose rules count.
     fn voices(&self) -> &[Policy] {
         if self.files.is_empty() {
             std::slice::from_ref(self)
@@ -273,13 +273,13 @@ impl Policy {
         }
     }
 
-    /// Whether the tool may be listed and called at all.
+    /// Returns true if the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
         let mut voices = self.voices().iter();
         voices.all(|file| !file.is_off(tool)) && !self.is_left_off(tool)
     }
 
-    /// Whether its own file says that it is not in use, and nobody has switched it on.
+    /// Returns true if the tool is disabled by its own manifest, and no file enables it.
     fn is_left_off(&self, tool: &Tool) -> bool {
         let on = |file: &Policy| {
             let mut settings = file.settings(tool);
@@ -293,7 +293,7 @@ impl Policy {
         settings.any(|settings| settings.enabled == Some(false))
     }
 
-    /// The rule that refuses every call of the tool, if there is one.
+    /// Returns the rule that refuses every call of the tool, if there is one.
     pub fn refusal(&self, tool: &Tool) -> Option<Reason> {
         let mut evaluation = Evaluation::default();
         self.always(tool, &mut evaluation);
@@ -303,12 +303,12 @@ impl Policy {
             .cloned()
     }
 
-    /// How long the answer "always" counts.
+    /// Returns the lifetime of the answer "always".
     pub fn lease_life(&self) -> SignedDuration {
         SignedDuration::from_hours(i64::from(self.lease_days) * 24)
     }
 
-    /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
+    /// Returns true if models see the tool: it can be called, and the profile shows this form of it.
     pub fn is_listed(&self, tool: &Tool) -> bool {
         self.is_shown(tool) && self.refusal(tool).is_none() && !own::is_unseen(tool)
     }
@@ -318,8 +318,8 @@ impl Policy {
         own::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
     }
 
-    /// About how many tokens of tool definitions agents are shown; tools beyond it are found by search. `None` is no
-    /// bound.
+    /// Returns the approximate token budget of the tool definitions that agents are shown; other tools are found by
+    /// search. `None` means no limit.
     pub fn discovery_budget(&self) -> Option<u64> {
         match self.discovery {
             (Discovery::Off, _) => None,
@@ -328,23 +328,23 @@ impl Policy {
         }
     }
 
-    /// The untrusted content that is marked for MCP clients.
+    /// Returns the kinds of untrusted content that are marked for MCP clients.
     pub fn marks(&self) -> Marks {
         self.marks
     }
 
-    /// Returns true if it is the form of its kind that the profile chooses.
+    /// Returns true if the profile shows this form of the tool.
     pub fn is_shown(&self, tool: &Tool) -> bool {
         forms::is_shown(tool, self.profile)
     }
 
-    /// How many examples of argument rules were checked when the files were read.
+    /// Returns the number of examples of argument rules that were checked when the files were read.
     pub fn examples(&self) -> usize {
         self.voices().iter().map(|file| file.rules.examples()).sum()
     }
 }
 
-/// The names of the secrets in the variables and headers of each MCP server.
+/// Returns the names of the secrets in the variables and headers of each MCP server.
 fn server_secrets(config: &Config) -> BTreeMap<String, Vec<String>> {
     let servers = config.mcp.servers.iter().map(|(name, server)| {
         let texts = server.env.values().chain(server.headers.values());
@@ -357,7 +357,7 @@ fn server_secrets(config: &Config) -> BTreeMap<String, Vec<String>> {
     servers.collect()
 }
 
-/// Checks the path rules and the exceptions of a tool, so that a fault is told with its file.
+/// Checks the path rules and the exceptions of a tool when the file is read, so that an error names the file.
 fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<(), PolicyError> {
     check_globs(&format!("tools.{tool}.deny"), &settings.deny, source)?;
     if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
@@ -383,7 +383,7 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<()
     Ok(())
 }
 
-/// Checks globs of files that are out of reach.
+/// Checks the globs of files that no tool may reach.
 fn check_globs(key: &str, globs: &[String], source: &Source) -> Result<(), PolicyError> {
     let place = || source.at(key);
     if let Some(glob) = globs.iter().find(|glob| glob.starts_with('!')) {

@@ -136,7 +136,7 @@ impl Registry {
                 let (location, reason) = (&left_out.location, &left_out.reason);
                 // The reason may quote the file, which only the person may read.
                 let message = format!(
-                    "`{shown}` is left out, because of what is wrong with {location}; `mimir tools info {shown}` says what"
+                    "`{shown}` is left out because of a problem in {location}; `mimir tools info {shown}` shows it"
                 );
                 return ToolError::new(Code::NotFound, message).with_way_out([reason.clone()]);
             }

@@ -310,7 +310,7 @@ impl Values {
             Some((end, head))
         });
         let Some((end, head)) = head.filter(|(_, head)| self.file(&head.key) == path) else {
-            tracing::warn!(file = %path.display(), "what is kept there cannot be read, and counts as nothing");
+            tracing::warn!(file = %path.display(), "the stored value cannot be read, and is ignored");
             return Ok(None);
         };
         bytes.drain(..=end);
@@ -361,9 +361,10 @@ impl Values {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 (Code::LimitExceeded, "free some space")
             }
-            _ => (Code::Unavailable, "`mimir doctor` looks at the folder"),
+            _ => (Code::Unavailable, "`mimir doctor` checks the folder"),
         };
-        let message = format!("what the tool keeps cannot be {what} in {FOLDER}: {error}");
+        let message =
+            format!("the stored values of the tool cannot be {what} in {FOLDER}: {error}");
         ToolError::new(code, text::visible(&message)).with_way_out([way.to_owned()])
     }
 }

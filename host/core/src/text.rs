@@ -45,7 +45,7 @@ enum Before {
     /// The start of the text: a byte order mark may follow.
     #[default]
     Start,
-    /// Nothing that a joiner or selector can follow.
+    /// No character that a joiner or selector can follow.
     Nothing,
     /// Something visible.
     Base,

@@ -107,7 +107,7 @@ impl Group {
     }
 }
 
-/// Where a tool comes from.
+/// The source of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {

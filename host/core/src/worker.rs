@@ -1,9 +1,9 @@
 //! Workers: agents described by a file, with a part of their caller's tools.
 //!
 //! `.mimir/workers/NAME.yml` sets a worker's instructions and toolsets. Its rights are those of its toolsets that its
-//! caller has too: [`Worker::narrow`] removes tools from the caller's snapshot, and adds rules that deny and ask.
-//! Nothing in the file allows what would not be allowed without it. The instructions for the model are another matter:
-//! the code that reads the files asks a person first.
+//! caller has too: [`Worker::narrow`] removes tools from the caller's snapshot, and adds rules that deny and ask. The
+//! file cannot add permissions. Its instructions for the model are not covered by this: the code that reads the files
+//! asks a person first.
 //!
 //! Out of scope: models, files, and the loop of an agent.
 
@@ -309,7 +309,7 @@ impl Worker {
         for name in self.settings.toolsets.mcp.keys() {
             if !tools.iter().any(|tool| of_server(tool, name)) {
                 missing.push(format!(
-                    "{}: there are no tools of a server `{}`; `mimir mcp list` shows the servers",
+                    "{}: the server `{}` is unknown or has no tools; `mimir mcp list` shows the servers",
                     self.at("toolsets.mcp"),
                     crate::text::visible(name)
                 ));

@@ -1,16 +1,17 @@
-//! What a shell could not find or run: the same code, sentence and nearest names that a program without a shell gets.
+//! Commands that a shell could not find or run: they get the same code, message and nearest names as a program without
+//! a shell.
 //!
-//! Never here: anything about a text whose shell has found all that it names.
+//! Out of scope: texts whose shell found all programs that they name.
 
 use mimir_core::command::{Captured, Finished, Program, Simple, Word};
 
 use crate::sandbox::{Fault, Sandbox, Spec};
 use crate::shell;
 
-/// What shells end with if a program cannot be run, or is not there.
+/// Exit codes of a shell if a program cannot be run, or does not exist.
 const ENDS: [i32; 2] = [126, 127];
 
-/// How shells say it, behind the name: bash, and those that are named sh.
+/// Messages of bash and of the shells named sh, after the name of the program.
 const WORDS: [&str; 3] = [
     ": command not found",
     ": not found",
@@ -18,8 +19,8 @@ const WORDS: [&str; 3] = [
 ];
 const MAY_NOT: &str = ": Permission denied";
 
-/// Says more of a shell text that ended because of a program. If the text is nothing but that one command, it is an
-/// error; else a note at the end of what was written, since the rest of it has run.
+/// Adds to the result of a shell text that ended because of a program. If the text is only that one command, it is an
+/// error; else a note at the end of the output, since the rest of it has run.
 pub(crate) fn told(
     sandbox: &dyn Sandbox,
     spec: &Spec,
@@ -60,25 +61,25 @@ fn name(command: &Simple) -> Option<&str> {
     }
 }
 
-/// What a shell says of a program.
+/// The reason that a shell gives for a program that it did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blamed {
     Absent,
     MayNot,
 }
 
-/// What a line of a shell says of this program.
+/// Returns the reason that this line of a shell's output gives for the program.
 fn blamed(name: &str, line: &str) -> Option<Blamed> {
     let absent = WORDS.iter().map(|words| (words, Blamed::Absent));
     let (before, blamed) = absent
         .chain([(&MAY_NOT, Blamed::MayNot)])
         .find_map(|(words, blamed)| Some((line.strip_suffix(words)?, blamed)))?;
-    // In front of it the shell says its own name and a line.
+    // The shell's own name and a line number come first.
     let is_it = before.strip_suffix(name)?;
     (is_it.is_empty() || is_it.ends_with(' ')).then_some(blamed)
 }
 
-/// What the sandbox knows of it; a container knows no more than the shell in it.
+/// Returns the error of the sandbox for this program; a container knows no more than the shell in it.
 fn fault(sandbox: &dyn Sandbox, spec: &Spec, name: &str, blamed: Blamed) -> Fault {
     match (sandbox.has(name, &spec.directory), blamed) {
         (Err(fault), _) => fault,

@@ -81,7 +81,7 @@ fn has_userinfo(value: &str) -> bool {
     authority.contains('@')
 }
 
-/// Adds them to those that a program in no sandbox is given; what is given to it by name wins.
+/// Adds the variables for a program in no sandbox; a variable that is set for it explicitly wins.
 pub(crate) fn pass_on(environment: &mut Vec<(String, String)>) {
     add(environment, variables());
 }
@@ -95,8 +95,8 @@ fn add(environment: &mut Vec<(String, String)>, variables: Vec<Variable>) {
     }
 }
 
-/// Lets a program in a sandbox trust the certificates that this process is told to trust: it is given the variables,
-/// and sees the files that they name.
+/// Lets a program in a sandbox trust the certificates that this process is configured to trust: sets the variables,
+/// and mounts the files that they name.
 pub(crate) fn trust_certificates(spec: &mut Spec) {
     let mut found = variables();
     found.retain(|variable| CERTIFICATES.contains(&variable.name.as_str()));
@@ -105,7 +105,7 @@ pub(crate) fn trust_certificates(spec: &mut Spec) {
         .filter_map(|variable| variable.value.as_deref())
     {
         let at = Path::new(path);
-        // What the sandbox shows of the system is there already.
+        // The sandbox already mounts these system folders.
         let shown = ["/usr", "/etc/ssl/certs", "/etc/pki"]
             .iter()
             .any(|folder| at.starts_with(folder));

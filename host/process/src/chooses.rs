@@ -1,7 +1,7 @@
-//! Files of the workspace that may say which program runs by a name: what is installed by `rustup`, `mise`, `asdf` or
-//! `pyenv` asks them first, and some may name a program of the workspace itself.
+//! Files of the workspace that may decide which program a name runs: programs installed by `rustup`, `mise`, `asdf` or
+//! `pyenv` read them first, and some of these files may name a program of the workspace itself.
 //!
-//! Never here: whether such a program may run.
+//! Out of scope: whether such a program may run.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ const RUST: &[&str] = &[
     "rustup",
 ];
 
-/// Its files: a toolchain has a `path` in them, or a version.
+/// The files of `rustup`: they hold a toolchain version or a `path`.
 const RUST_FILES: &[&str] = &["rust-toolchain", "rust-toolchain.toml"];
 
-/// Other programs that something may stand in for, with the files that are about them alone.
+/// Other programs that a version manager may replace, with the files that affect only them.
 const OTHERS: &[(&str, &[&str])] = &[
     ("bun", &[".bun-version"]),
     ("deno", &[".deno-version"]),
@@ -44,7 +44,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("uv", &[]),
 ];
 
-/// Files about all of them.
+/// Files that affect all of them.
 const OF_ALL: &[&str] = &[
     ".tool-versions",
     ".mise.toml",
@@ -57,19 +57,20 @@ const OF_ALL: &[&str] = &[
     ".config/mise/config.toml",
 ];
 
-/// The most of such a file that is read. They have a few lines.
+/// Maximum number of bytes read from such a file. They have a few lines.
 const LONGEST: u64 = 64 << 10;
 
-/// The file that may say which program runs by this name in a folder of the workspace: a path from its root.
+/// Returns the file that may decide which program this name runs in a folder of the workspace, as a path from its
+/// root.
 pub(crate) fn chooses(workspace: &Path, program: &str, folder: &str) -> Option<String> {
     let name = program.rsplit('/').next().unwrap_or(program);
     let (own, is_rust): (&[&str], bool) = match RUST.contains(&name) {
         true => (RUST_FILES, true),
         false => (OTHERS.iter().find(|(other, _)| *other == name)?.1, false),
     };
-    // Links in its name lead elsewhere in the workspace, and that is where the program looks.
+    // Links in the folder's name may lead elsewhere in the workspace, and the program looks there.
     let real = real(workspace, folder);
-    // From the folder up to the root. What lies above that is nobody's but the person's.
+    // From the folder up to the root. Files above the root are the person's own.
     let folders = Path::new(folder).ancestors();
     let folders = folders.chain(real.iter().flat_map(|real| real.ancestors()));
     let mut files =
@@ -91,11 +92,11 @@ fn real(workspace: &Path, folder: &str) -> Option<PathBuf> {
     Some(below.to_owned())
 }
 
-/// Whether the file is there, and has something odd or cannot be read.
+/// Returns true if the file exists and has unusual content or cannot be read.
 fn odd(file: &Path, is_odd: fn(&str) -> bool) -> bool {
     match file.metadata() {
         Err(error) => error.kind() != std::io::ErrorKind::NotFound && !is_no_folder(&error),
-        // A pipe would wait for somebody.
+        // Opening a pipe would block.
         Ok(meta) if !meta.is_file() => !meta.is_dir(),
         Ok(meta) if meta.len() > LONGEST => true,
         Ok(_) => {
@@ -107,17 +108,17 @@ fn odd(file: &Path, is_odd: fn(&str) -> bool) -> bool {
     }
 }
 
-/// What is in the way of a path is no folder, so that nothing is below it.
+/// Returns true if a parent of the path is not a folder, so that nothing exists below it.
 fn is_no_folder(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotADirectory
 }
 
-/// Of `rustup`: the key `path`, spelled out or not; in the old form, which has one line, a path.
+/// Returns true for a `rustup` file with the key `path`, escaped or not, or, in the old one-line form, a path.
 fn names_path(text: &str) -> bool {
     text.contains("path") || text.contains('\\') || !text.contains('[') && text.contains('/')
 }
 
-/// Of others: a path, a command that is run for its output, or one that is run by itself.
+/// Returns true for a file of another manager with a path, a command run for its output, or a hook.
 fn may_lead_away(text: &str) -> bool {
     let odd = ["path", "/", "\\", "..", "{{", "hooks", "_.", "exec", "ref:"];
     odd.iter().any(|odd| text.contains(odd))
@@ -180,7 +181,7 @@ mod tests {
             let found = odd.then(|| format!("a/{file}"));
             assert_eq!(asks(program, "a/b"), found, "{program}: {text}");
             assert_eq!(asks(program, "a"), found, "{program}: {text}");
-            // What lies below is not asked.
+            // Files in subfolders are not read.
             assert_eq!(asks(program, ""), None, "{program}: {text}");
             std::fs::remove_file(at).unwrap();
         }

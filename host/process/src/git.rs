@@ -1,10 +1,10 @@
 //! Support for git in a sandbox: the repositories that a command works with, their hidden files that are tracked, and
 //! their settings that would run a program for a command that only reads.
 //!
-//! Everything here is read from files that a command may have written. Nothing of it is run, links are not followed, and
-//! what cannot be parsed counts as absent.
+//! Everything here is read from files that a command may have written: nothing of it is run, links are not followed,
+//! and content that cannot be parsed counts as absent.
 //!
-//! Never here: what git itself does; it runs in the sandbox alone.
+//! Out of scope: the work of git itself, which runs only in the sandbox.
 
 mod config;
 mod index;
@@ -24,7 +24,7 @@ use stand_in::Store;
 /// The merge of git itself, in place of the driver that a repository names.
 const MERGE: &str = "git merge-file -q --marker-size=%L %A %O %B";
 
-/// Hidden tracked files that git is told of.
+/// Maximum number of hidden tracked files that are named to git.
 const NAMED_MOST: usize = 50;
 
 /// Prepares a command for the repositories of its workspace: `repositories` are their `.git` folders and files, below
@@ -42,7 +42,7 @@ pub(crate) fn prepare(spec: &mut Spec, hidden: &[Hidden], repositories: &[String
     }
     spec.git.sort();
     spec.git.dedup();
-    // On other systems no mount is over a hidden file.
+    // On other systems hidden files are not covered by mounts.
     if !cfg!(target_os = "linux") || hidden.iter().all(|one| one.kind == Kind::Other) {
         return;
     }
@@ -56,7 +56,7 @@ pub(crate) fn prepare(spec: &mut Spec, hidden: &[Hidden], repositories: &[String
     if tracked.is_any() {
         spec.git.push(("core.checkStat".into(), "minimal".into()));
         spec.git.push(("core.trustctime".into(), "false".into()));
-        // For the tool `git`, which says what it has not compared.
+        // For the tool `git`, which reports the files that it has not compared.
         let named = tracked.found.keys().take(NAMED_MOST);
         spec.git
             .extend(named.map(|path| ("mimir.hidden".into(), (*path).to_owned())));
@@ -80,8 +80,8 @@ pub(crate) fn prepare(spec: &mut Spec, hidden: &[Hidden], repositories: &[String
 /// The file of ignored paths that git reads in a sandbox.
 const EXCLUDES: &str = "/etc/git-exclude";
 
-/// Has git pass over hidden files that are not tracked: it would fail at the first that it may not read. A repository
-/// that names such a file of its own is left alone.
+/// Makes git ignore hidden files that are not tracked: it would fail at the first that it may not read. A repository
+/// that has its own `core.excludesFile` is left alone.
 fn exclude(
     spec: &mut Spec,
     store: &Store,
@@ -117,11 +117,11 @@ fn exclude(
 /// The file of attributes that git reads in a sandbox.
 const ATTRIBUTES: &str = "/etc/git-attributes";
 
-/// Has git treat hidden files as binary, also such that were tracked once: `show`, `log -p`, `diff` and `grep` then
+/// Makes git treat hidden files as binary, also those that were tracked once: `show`, `log -p`, `diff` and `grep` then
 /// name them without their content, which is in the objects of the repository.
 ///
 /// This keeps secrets out of output that did not ask for them. It is not a boundary: attributes of the repository and
-/// options such as `--text` go before it. A repository that names such a file of its own is left alone.
+/// options such as `--text` take precedence. A repository that has its own `core.attributesFile` is left alone.
 fn hide_content(spec: &mut Spec, store: &Store, repositories: &[Repository], hidden: &[Hidden]) {
     let own = |one: &Repository| one.config.value("core", "attributesfile").is_some();
     if repositories.iter().any(own) {
@@ -138,7 +138,7 @@ fn hide_content(spec: &mut Spec, store: &Store, repositories: &[Repository], hid
                 Kind::Folder => "/**",
                 Kind::Other => continue,
             };
-            // Quoted as in C, for a space would end the pattern.
+            // Quoted as in C, because a space would end the pattern.
             let pattern = pattern(path).replace('\\', "\\\\").replace('"', "\\\"");
             if !path.contains('\n') {
                 lines.push_str(&format!("\"{pattern}{below}\" -diff\n"));
@@ -156,13 +156,13 @@ fn hide_content(spec: &mut Spec, store: &Store, repositories: &[Repository], hid
     }
 }
 
-/// The working trees of repositories. A command may make one of the workspace itself.
+/// The working trees of repositories, and the workspace itself, where a command may create one.
 fn roots(repositories: &[Repository]) -> BTreeSet<&str> {
     let roots = repositories.iter().map(|one| one.root.as_str());
     roots.chain([""]).collect()
 }
 
-/// The pattern that matches this path of a working tree alone.
+/// Returns the pattern that matches only this path of a working tree.
 fn pattern(path: &str) -> String {
     let mut pattern = String::from("/");
     for letter in path.chars() {
@@ -174,7 +174,8 @@ fn pattern(path: &str) -> String {
     pattern
 }
 
-/// The tracked hidden paths, with the index entry of each file: below the hidden path, or `""` for itself.
+/// The tracked hidden paths, with the index entry of each file, relative to the hidden path (`""` for the path
+/// itself).
 struct Tracked<'a> {
     files: BTreeSet<&'a str>,
     folders: Vec<&'a str>,
@@ -198,7 +199,7 @@ impl<'a> Tracked<'a> {
         !self.found.is_empty()
     }
 
-    /// The hidden path that a path is, or is below, with the rest of it.
+    /// Returns the hidden path that equals or contains a path, with the rest of the path.
     fn hides<'p>(&self, path: &'p str) -> Option<(&'a str, &'p str)> {
         if let Some(file) = self.files.get(path) {
             return Some((*file, ""));
@@ -233,7 +234,7 @@ impl Repository {
             true => at.clone(),
             false => link::target(&at)?,
         };
-        // Elsewhere only what has been checked and mounted.
+        // Outside of the workspace, only folders that have been checked and mounted.
         let shown = |mount: &crate::sandbox::Mount| git.starts_with(&mount.from);
         if !git.starts_with(workspace) && !spec.mounts.iter().any(shown) {
             return None;
@@ -243,8 +244,8 @@ impl Repository {
         Some(Self { root, git, config })
     }
 
-    /// Settings that switch off what its own name as programs of viewers of manuals, of archives and of merges: each has a
-    /// name of the repository's choice.
+    /// Settings that switch off the repository's own programs that display manuals, list archives and merge: each has
+    /// a name that the repository chooses.
     fn programs_off(&self) -> Vec<(String, String)> {
         let mut off = Vec::new();
         for entry in self.config.entries() {
@@ -269,7 +270,7 @@ impl Repository {
         off
     }
 
-    /// Adds what its index has of hidden files.
+    /// Adds the index entries of hidden files.
     fn read_index(&self, tracked: &mut Tracked<'_>) {
         if !tracked.is_below(&self.root) {
             return;
@@ -293,7 +294,7 @@ impl Repository {
     }
 }
 
-/// The bytes of a regular file that is not a link, if it is not longer than the bound.
+/// Reads a regular file that is not a link, if it is not longer than `most` bytes.
 fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
     use std::io::Read as _;
 
@@ -309,7 +310,7 @@ fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
 #[cfg(target_os = "linux")]
 fn open_plain(path: &Path) -> Option<std::fs::File> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    // A pipe is not waited for.
+    // Without `NONBLOCK`, opening a pipe would wait.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     file.ok().map(Into::into)

@@ -1,10 +1,10 @@
-//! The ground that a program stands on: an empty folder of its own, and whether anything that it is started with leads
-//! into the workspace.
+//! An empty start folder for a program, and the check whether anything that it is started with leads into the
+//! workspace.
 //!
-//! A model may write a new file in the workspace. A program that looks for its parts where it starts, as Python, Node
-//! and npx do, or that is told to look there, would run it.
+//! A model may write a new file in the workspace. A program that loads modules from its working directory, as Python,
+//! Node and npx do, or that is configured to load from there, would run it.
 //!
-//! Never here: which programs that matters for.
+//! Out of scope: the programs to which this applies.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,26 +13,26 @@ use mimir_core::launch::Launch;
 
 use crate::sandbox::Fault;
 
-/// An empty folder that only this user can look into, gone when it is dropped.
+/// An empty folder that only this user can access, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Empty(PathBuf);
 
-/// Tells the folders of this process apart.
+/// Numbers the folders of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Names that are tried. A process that had our number may have left its folders.
+/// Maximum number of names tried. An earlier process with the same id may have left its folders.
 const TRIES: usize = 1_000;
 
 impl Empty {
-    /// A new one below `base`, which may not be in the workspace.
+    /// Creates one below `base`, which may not be in the workspace.
     pub(crate) fn below(base: &Path, workspace: &Path) -> Result<Self, Fault> {
-        let fault = || Fault::io("an empty folder to start in cannot be made");
+        let fault = || Fault::io("the empty start folder of a program cannot be created");
         folder(base, true).map_err(fault())?;
         let base = base.canonicalize().map_err(fault())?;
         owned(&base).map_err(fault())?;
         if base.starts_with(workspace) {
             let kind = std::io::ErrorKind::InvalidInput;
-            let error = std::io::Error::new(kind, "it would be in the workspace");
+            let error = std::io::Error::new(kind, "it may not be in the workspace");
             return Err(fault()(error));
         }
         for _ in 0..TRIES {
@@ -54,7 +54,7 @@ impl Empty {
 
 impl Drop for Empty {
     fn drop(&mut self) {
-        // What is left there is nobody's.
+        // The folder has no further use, so a failure is ignored.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -70,13 +70,13 @@ fn folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
     builder.create(path)
 }
 
-/// Whether a folder is this user's, and no other's to change.
+/// Succeeds if a folder belongs to this user and no other user can change it.
 #[cfg(unix)]
 fn owned(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = folder.metadata()?;
     if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
-        let error = format!("others may change `{}`", folder.display());
+        let error = format!("other users may change `{}`", folder.display());
         return Err(std::io::Error::other(error));
     }
     Ok(())
@@ -87,8 +87,8 @@ fn owned(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The `PATH` without the folders of the workspace, if it has such: what a program starts in its turn is looked for
-/// there, too.
+/// Returns the `PATH` without the folders of the workspace, if it has any: programs that the program starts are also
+/// looked up in it.
 pub(crate) fn path_outside(workspace: &Path) -> Option<String> {
     let path = std::env::var_os("PATH")?;
     outside(&path, workspace)
@@ -107,11 +107,11 @@ fn outside(path: &std::ffi::OsStr, workspace: &Path) -> Option<String> {
     std::env::join_paths(left).ok()?.into_string().ok()
 }
 
-/// What of a launch leads into the workspace, in words: the folder that it starts in, its program, an argument, or a
+/// Describes the part of a launch that leads into the workspace: its start folder, its program, an argument, or a
 /// variable such as `PYTHONPATH`.
 pub(crate) fn leads_into(workspace: &Path, directory: &Path, launch: &Launch) -> Option<String> {
     let inside = |path: &Path| {
-        // What is not there yet may be by the time that it is looked for.
+        // A path that does not exist yet may exist when the program looks it up.
         let path = plain(&directory.join(path));
         let real = path.canonicalize();
         path.starts_with(workspace) || real.is_ok_and(|real| real.starts_with(workspace))
@@ -124,7 +124,7 @@ pub(crate) fn leads_into(workspace: &Path, directory: &Path, launch: &Launch) ->
     if found(program).iter().any(|file| inside(file)) {
         return Some(format!("its program, `{}`,", shown(program)));
     }
-    // A folder that a person gave it as data is not a program.
+    // A folder that a person passed as data is not a program.
     let given: Vec<PathBuf> = launch
         .folders
         .iter()
@@ -143,7 +143,7 @@ pub(crate) fn leads_into(workspace: &Path, directory: &Path, launch: &Launch) ->
     Some(format!("its variable `{}`", shown(name)))
 }
 
-/// The files that a program may be: as it is named, or where the `PATH` has it first.
+/// The files that a program name may refer to: the path itself, or the first match in the `PATH`.
 fn found(program: &str) -> Vec<PathBuf> {
     if program.contains(std::path::is_separator) {
         return vec![program.into()];
@@ -167,7 +167,7 @@ fn paths(word: &str) -> Vec<PathBuf> {
     all
 }
 
-/// A path without `.` and `..`, whatever is there.
+/// Removes `.` and `..` from a path, without looking at the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

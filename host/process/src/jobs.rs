@@ -1,4 +1,4 @@
-//! Commands in the background: each belongs to the plugin that has started it and to its session, and ends with that.
+//! Commands in the background: each belongs to the session and the plugin that started it, and ends with the session.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use crate::run::{Running, Tail};
 use crate::sandbox::{Fault, Sandbox, Spec};
 use crate::sessions::Served;
 
-/// Commands that one owner may have running: servers and watchers of a large project, and a few more.
+/// Maximum number of running commands of one owner: servers and watchers of a large project, and a few more.
 const RUNNING_MOST: usize = 16;
 
-/// Commands that have ended and can still be asked about.
+/// Maximum number of ended commands whose output and state are stored.
 const ENDED_MOST: usize = 32;
 
-/// Bytes of output that are kept of each: what was said last.
+/// Bytes of output stored of each command: the most recent ones.
 const OUTPUT_MOST: usize = 1 << 20;
 
 /// Characters of a command that a list shows.
@@ -47,13 +47,13 @@ struct Entry {
 }
 
 struct State {
-    /// The last of what was written.
+    /// The end of the output.
     output: Mutex<Tail>,
     ended: watch::Sender<Option<(i32, Duration)>>,
 }
 
 impl Jobs {
-    /// Starts a command, and comes back when it runs.
+    /// Starts a command, and returns once it runs.
     pub(crate) async fn start(
         &self,
         sandbox: &dyn Sandbox,
@@ -105,7 +105,7 @@ impl Jobs {
         Ok(piece(&mut output, begin))
     }
 
-    /// Ends a command, with a moment to do so by itself, and waits until it is gone.
+    /// Ends a command, with a short time to exit by itself, and waits until it has exited.
     pub(crate) async fn stop(&self, owner: &Owner, job: JobId) -> Result<Job, Fault> {
         let (state, stop) = self.find(owner, job, |entry| {
             (Arc::clone(&entry.state), Arc::clone(&entry.stop))
@@ -134,7 +134,7 @@ impl Jobs {
 }
 
 impl Owned {
-    /// Makes room for one more, if only what has ended is in the way.
+    /// Makes room for one more command by dropping ended ones. Fails if too many are running.
     fn room(&mut self) -> Result<(), Fault> {
         let running = self
             .jobs
@@ -173,12 +173,12 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // What is in the task is dropped with it, and that kills the command.
+        // Aborting drops the command in the task, which kills it.
         self.task.abort();
     }
 }
 
-/// Keeps what a command writes until it ends, and what it serves as long.
+/// Stores the output of a command until it ends, and keeps its ports registered as long.
 async fn follow(running: Running, state: Arc<State>, served: Option<Served>) {
     let keep = |bytes: &[u8]| {
         let mut output = state.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +196,7 @@ async fn follow(running: Running, state: Arc<State>, served: Option<Served>) {
     state.ended.send_replace(Some(ended));
 }
 
-/// What was written from `begin` on, as far as it is kept.
+/// Returns the stored output from offset `begin` on.
 fn piece(tail: &mut Tail, begin: u64) -> Piece {
     let before = tail.before();
     let bytes = tail.bytes();

@@ -1,6 +1,6 @@
-//! Programs that go on beside the calls, each in a sandbox of its own: the servers of other people.
+//! Programs that run independently of the calls, each in a sandbox of its own: third-party servers.
 //!
-//! Never here: what is said to them, and when they are started and stopped.
+//! Out of scope: the messages to them, and when they are started and stopped.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::run::guard::{Breach, Guard, Made};
 use crate::runner::Ready;
 use crate::sandbox::{Fault, Handle, Mount, Network, Reach, Spec, Stdin, beside};
 
-/// How often what may not be made is looked for. A program that goes on for hours is looked at less often than a
-/// command.
+/// Interval of the search for files that may not be created: longer than for a command, since such a program runs for
+/// hours.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Makes the proxy by which a program reaches the network.
+/// Creates the proxy through which a program reaches the network.
 pub type MakeProxy = dyn Fn(&Launch) -> Result<Proxy, ToolError> + Send + Sync;
 
 /// Starts programs in the sandbox that each asks for.
 pub struct Programs {
     workspace: PathBuf,
-    /// Where those start that are to start nowhere in particular, each in an empty folder.
+    /// The folder in which programs without a start folder get an empty one each.
     empty: PathBuf,
     proxies: Option<Arc<MakeProxy>>,
 }
 
 impl Programs {
-    /// For programs that see this folder. Those that name no folder in it start in an empty one below `empty`, where
-    /// nothing lies that they could take for a part of themselves.
+    /// Creates a launcher for programs that see `workspace`. Programs that name no folder in it start in an empty one
+    /// below `empty`, which holds no files that they could load as modules.
     pub fn new(workspace: impl Into<PathBuf>, empty: impl Into<PathBuf>) -> Self {
         Self {
             workspace: workspace.into(),
@@ -46,7 +46,7 @@ impl Programs {
         }
     }
 
-    /// Gives programs that ask for the network the proxies that `make` makes. Without it none of them is started.
+    /// Gives programs that ask for the network the proxies that `make` creates. Without it none of these is started.
     #[must_use]
     pub fn with_proxies(mut self, make: Arc<MakeProxy>) -> Self {
         self.proxies = Some(make);
@@ -76,7 +76,7 @@ impl Programs {
         if let Some(empty) = &empty {
             spec.directory = empty.path().to_owned();
             if sandbox.shields() {
-                // What it writes there is gone with it.
+                // Files written there are removed with the folder.
                 spec.private.push(empty.path().to_owned());
                 spec.mounts.push(Mount {
                     writable: true,
@@ -99,7 +99,7 @@ impl Programs {
         {
             spec.environment.push(("PATH".to_owned(), path));
         }
-        // Files that appear in the workspace are not from a program that cannot write there.
+        // New files in the workspace cannot come from a program that has no write access to it.
         let writes = spec.reach.iter().any(|part| part.writable) || !beside(&spec).is_empty();
         let mut guard = match sandbox.shields() && writes {
             true => Guard::new(&spec),
@@ -121,7 +121,8 @@ impl Programs {
         })
     }
 
-    /// Applies what the launch narrows or opens: its part of the workspace, its own folders, its network.
+    /// Applies the restrictions and permissions of the launch: its part of the workspace, its own folders, its
+    /// network.
     fn confine(&self, spec: &mut Spec, launch: &Launch) -> Result<(), ToolError> {
         if let Some(folders) = &launch.folders {
             let parts = folders.iter().map(|folder| Reach {
@@ -136,7 +137,7 @@ impl Programs {
         for folder in &launch.private {
             let real = folder
                 .canonicalize()
-                .map_err(Fault::io("a folder of a program's own is not there"))?;
+                .map_err(Fault::io("a folder of the program cannot be found"))?;
             spec.private.push(real.clone());
             spec.mounts.push(Mount {
                 from: real,
@@ -148,7 +149,7 @@ impl Programs {
             let make = self.proxies.as_ref();
             spec.proxy = make.map(|make| make(launch)).transpose()?;
             if launch.hosts.iter().any(is_of_this_machine) {
-                // It asks the proxy for this machine too: its own loopback is another one.
+                // It must ask the proxy for this machine too: the loopback in its sandbox is a different one.
                 for name in ["no_proxy", "NO_PROXY"] {
                     if !spec.environment.iter().any(|(other, _)| other == name) {
                         spec.environment.push((name.to_owned(), String::new()));
@@ -178,12 +179,12 @@ impl Launcher for Programs {
     }
 }
 
-/// A program that is ended when it makes what nobody may make.
+/// A program that is ended if it creates a file that it may not create.
 struct Watched {
     handle: Box<dyn Handle>,
     guard: Guard,
     breach: Option<Breach>,
-    /// Where it was started; gone with it.
+    /// The folder in which it was started, removed with it.
     _empty: Option<Empty>,
 }
 
@@ -236,7 +237,7 @@ fn refused(breach: &Breach) -> ToolError {
             (
                 Code::PermissionDenied,
                 format!(
-                    "it was stopped: it made `{path}`, which {rule}; what it made is now `{kept}`{others}"
+                    "it was stopped: it created `{path}`, which {rule}; what it created is now `{kept}`{others}"
                 ),
             )
         }

@@ -1,6 +1,6 @@
-//! Native programs: shell text read into commands that can be judged, and the sandboxes that commands run in.
+//! Native programs: parses shell text into commands that policy can judge, and runs commands in sandboxes.
 //!
-//! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
+//! Out of scope: the judgement itself. The policy on commands is in `mimir-core`.
 
 mod absent;
 pub mod ambient;

@@ -1,6 +1,6 @@
-//! The way out of one command: a proxy whose gate is the effect gate of the call that it belongs to.
+//! Network access of one command: a proxy that passes each request through the effect gate of the command's call.
 //!
-//! Never here: what may be reached, and where the proxy listens.
+//! Out of scope: which hosts may be reached, and where the proxy listens.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,12 +14,12 @@ use mimir_core::pipeline::{Consent, Egress, Outside, Permitted};
 use mimir_core::{Code, ToolError};
 use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Proxy, Refused, Roots};
 
-/// What one request of a command may take: it is a program of the machine that fetches a package or a repository, and
-/// its own time ends it before most of these do.
+/// Limits of one request of a command: programs of the machine fetch whole packages and repositories, and their own
+/// timeouts end most requests before these do.
 const LIMITS: Limits = Limits {
     connect: Duration::from_secs(20),
     first_byte: Duration::from_secs(120),
-    // Servers let a connection be silent for about as long.
+    // Servers allow a connection to be idle for about as long.
     between_bytes: Duration::from_secs(300),
     whole: Duration::from_secs(6 * 3600),
     header_bytes: 64 << 10,
@@ -29,11 +29,11 @@ const LIMITS: Limits = Limits {
     ratio: 100,
 };
 
-/// A proxy for what this command sends. The settings name certificates by their paths from `workspace`.
+/// Creates the proxy for the requests of this command. The settings name certificates by their paths from `workspace`.
 pub(crate) fn proxy(permitted: &Permitted, workspace: &Path, refusals: &Refusals) -> Proxy {
     let outside = permitted.outside().clone();
     let reach = outside.reach();
-    // Only who needs them hears that they cannot be read.
+    // Unreadable certificates are reported only to requests that need them.
     let roots = Roots::below(workspace, &reach.roots).unwrap_or_else(Roots::broken);
     let guard = Arc::new(Guard::new(reach.policy.clone()));
     let gate = Arc::new(Gate {
@@ -45,15 +45,16 @@ pub(crate) fn proxy(permitted: &Permitted, workspace: &Path, refusals: &Refusals
     Proxy::new(client, gate)
 }
 
-/// The tunnels that were refused to one command: programs do not show the response to `CONNECT`.
+/// The tunnels that were refused to one command. They are recorded because programs do not show the response to
+/// `CONNECT`.
 #[derive(Debug, Clone, Default)]
 pub struct Refusals(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Refusals {
-    /// Adds the refusal of a host, with what would allow it. The first one of a host counts.
+    /// Adds the refusal of a host, with the setting that would allow it. Only the first one of a host counts.
     pub(crate) fn add(&self, host: String, why: &str, way: &str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = format!("`{host}` was not reached: {why}; what allows it: {way}");
+        let note = format!("`{host}` was not reached: {why}; to allow it: {way}");
         all.entry(host).or_insert(note);
     }
 
@@ -72,7 +73,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Notes a refused tunnel for the result of the command.
+    /// Records a refused tunnel for the result of the command.
     fn note(&self, target: &Target, method: &Method, error: &ToolError) {
         if *method == Method::CONNECT {
             let way = match &*error.way_out {
@@ -115,7 +116,7 @@ impl Authorize for Gate {
     }
 }
 
-/// A request that was refused before its headers were looked at.
+/// Describes a request that was refused before its headers were read.
 fn egress<'a>(target: &'a Target, method: &'a Method) -> Egress<'a> {
     Egress {
         target,
@@ -135,7 +136,8 @@ impl Refused for Gate {
         Box::pin(async move {
             let egress = egress(target, method);
             match error {
-                // The policy has refused it before it came to the gate, which says why and puts it on record.
+                // The network policy refused it before the gate was asked; the gate gives the reason and records the
+                // refusal.
                 Error::Blocked(_) => match self.outside.request(egress).await {
                     Err(why) => {
                         self.note(target, method, &why);

@@ -1,13 +1,13 @@
-//! From the settings of the sandbox to those of a command that is to run in a certain one.
+//! Derives the sandbox settings of a command from the general ones and the place that it asks for.
 //!
-//! What the settings forbid stays forbidden: who wants containers alone gets no command outside of one.
+//! Restrictions of the settings stay in force: if they allow only containers, no command runs outside of one.
 
 use mimir_core::command::Place;
 use mimir_core::config::{SandboxMode, SandboxSettings};
 
 use crate::sandbox::Fault;
 
-/// What holds for a command in this place.
+/// Returns the settings for a command in this place.
 pub(crate) fn settings(all: &SandboxSettings, place: Place) -> Result<SandboxSettings, Fault> {
     let language = match place {
         Place::Usual => return Ok(all.clone()),
@@ -23,7 +23,7 @@ pub(crate) fn settings(all: &SandboxSettings, place: Place) -> Result<SandboxSet
     })
 }
 
-/// With the programs of this machine: where the choice is free, it is the kernel's sandbox.
+/// Settings for the programs of this machine: without an explicit mode, the kernel's sandbox.
 fn of_machine(all: &SandboxSettings) -> Result<SandboxSettings, Fault> {
     let mode = match all.mode.unwrap_or_default() {
         SandboxMode::Container => return Err(Fault::ContainersAlone),
@@ -32,7 +32,7 @@ fn of_machine(all: &SandboxSettings) -> Result<SandboxSettings, Fault> {
     };
     Ok(SandboxSettings {
         mode: Some(mode),
-        // They are about containers.
+        // These settings apply to containers only.
         image: None,
         socket: None,
         ..all.clone()

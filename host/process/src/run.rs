@@ -1,6 +1,6 @@
-//! A command from its start to its end: its input is written, its outputs are read, its time is kept.
+//! Runs a command from start to end: writes its input, reads its outputs and enforces its timeout.
 //!
-//! Whatever it does, nothing of it is left when [`run`] is done or dropped.
+//! No process of the command is left when [`run`] has finished or is dropped.
 
 pub(crate) mod guard;
 mod lines;
@@ -26,30 +26,30 @@ use notes::Notes;
 use output::Kept;
 pub(crate) use tail::Tail;
 
-/// How long a command has between being asked to end and being killed.
+/// Time between the request to end a command and its kill.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long outputs are read when the command is gone. What it wrote is there already.
+/// Time for reading outputs after the command has exited. Its own output has been written by then.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// How long a command that was killed may take to be gone. It takes moments, unless the kernel waits for a disk.
+/// Time that a killed command may take to exit. It takes moments, unless the kernel waits for a disk.
 const GONE: Duration = Duration::from_secs(10);
 
-/// How often what may not be made is looked for.
+/// Interval of the search for files that may not be created.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Bytes that are read at once: what a pipe holds.
+/// Bytes read at once: the capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
-/// Sees output as it comes.
+/// A callback that receives output as it arrives.
 pub type Watch<'a> = &'a mut (dyn FnMut(Stream, &[u8]) + Send);
 
-/// Runs a command to its end. Dropping the future kills it and all that it started.
+/// Runs a command to its end. Dropping the future kills it and all processes that it started.
 pub async fn run(sandbox: &dyn Sandbox, spec: &Spec, watch: Watch<'_>) -> Result<Finished, Fault> {
     Running::begin(sandbox, spec).await?.end(watch).await
 }
 
-/// The outputs of a command, as far as they are kept.
+/// The outputs of a command, as far as they are stored.
 struct Outputs {
     stdout: Kept,
     stderr: Kept,
@@ -91,7 +91,7 @@ impl Outputs {
     }
 }
 
-/// How far a command is.
+/// The phase of a command's execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Runs,
@@ -99,36 +99,36 @@ enum Phase {
     Asked,
     /// It was killed.
     Killed,
-    /// It is gone; what it wrote is still read.
+    /// It has exited; its remaining output is still read.
     Gone,
 }
 
 /// Why a command was stopped.
 enum Why {
     Time,
-    /// Somebody asked for it.
+    /// A caller requested it.
     Asked,
-    /// It made something that it may not make, or could change something that it may not change.
+    /// It created something that it may not create, or could change something that is protected.
     Shielded(Breach),
 }
 
-/// A command that runs. Dropping it kills it and all that it started.
+/// A running command. Dropping it kills the command and all processes that it started.
 pub(crate) struct Running {
     child: Child,
     outputs: Outputs,
     guard: Guard,
     phase: Phase,
     begun: Instant,
-    /// When the phase ends, if it does by time.
+    /// The end of the phase, if it is limited in time.
     until: Option<Instant>,
     stopped: Option<Why>,
-    /// Told when the command is to end.
+    /// Notified when the command is to end.
     stop: Arc<Notify>,
     stdin: Vec<u8>,
-    /// How much memory it may use, for the sentence that says so.
+    /// Its memory limit in bytes, for the error message.
     memory: u64,
     notes: Notes,
-    /// Files that agents and tools obey and that it made or changed.
+    /// Files that agents and tools obey and that the command created or changed.
     obeyed: Vec<String>,
 }
 
@@ -167,12 +167,12 @@ impl Running {
         })
     }
 
-    /// What ends it when it is told.
+    /// Returns the notification that ends the command.
     pub(crate) fn stop(&self) -> Arc<Notify> {
         Arc::clone(&self.stop)
     }
 
-    /// Goes on until it has ended.
+    /// Runs the command until it has exited.
     pub(crate) async fn end(mut self, watch: Watch<'_>) -> Result<Finished, Fault> {
         let stdin = std::mem::take(&mut self.stdin);
         let exit = self.finish(&stdin, watch).await?;
@@ -236,7 +236,7 @@ impl Running {
         }
     }
 
-    /// Keeps what was read. Says whether there may be more.
+    /// Stores output that was read. Returns true if there may be more.
     fn took(
         &mut self,
         stream: Stream,
@@ -244,7 +244,7 @@ impl Running {
         bytes: &[u8],
         watch: &mut (dyn FnMut(Stream, &[u8]) + Send),
     ) -> bool {
-        // An output that cannot be read is one that has ended.
+        // A read error counts as the end of the output.
         let bytes = bytes.get(..read.unwrap_or(0)).unwrap_or_default();
         self.outputs.add(stream, bytes);
         self.notes.read(stream, bytes);
@@ -266,10 +266,10 @@ impl Running {
                 Ok(None)
             }
             Phase::Killed => Err(Fault::Io {
-                doing: "a command was killed and is not gone",
+                doing: "a command was killed and has not exited",
                 error: io::ErrorKind::TimedOut.into(),
             }),
-            // Somebody outside of the sandbox holds the output open.
+            // A process outside of the sandbox holds the output open.
             Phase::Gone => Ok(exit),
         }
     }
@@ -284,7 +284,7 @@ impl Running {
         (self.phase, self.until) = (Phase::Killed, Some(Instant::now() + GONE));
     }
 
-    /// Looks for what may not be made. Says whether the command must be killed for it.
+    /// Looks for files that may not be created. Returns true if the command must be killed for them.
     fn look(&mut self) -> bool {
         if matches!(self.stopped, Some(Why::Shielded(_))) {
             return false;
@@ -296,7 +296,8 @@ impl Running {
         true
     }
 
-    /// The same when it is gone. What its searches have found goes before what else ended it.
+    /// Repeats the search after the command has exited. Its findings take precedence over any other reason for the
+    /// end.
     async fn last_look(&mut self) {
         let breach = self.guard.last_look().await;
         if let Some(breach) = breach.filter(|_| !matches!(self.stopped, Some(Why::Shielded(_)))) {
@@ -327,7 +328,8 @@ impl Running {
                 others: made.others,
                 stopped: stopped(0, finished),
             }),
-            // Something was killed for its memory. If the command went on all the same and says that it is well, it is.
+            // Something was killed for its memory. If the command went on all the same and reports success, that
+            // counts.
             None if exit.out_of_memory && exit.code != 0 => {
                 Err(Fault::Memory(stopped(self.memory, finished)))
             }
@@ -336,7 +338,7 @@ impl Running {
     }
 }
 
-/// Writes some of the input. Nobody who reads it is no fault: the command has closed it, or has ended.
+/// Writes some of the input. A closed pipe is not an error: the command has closed it, or has exited.
 async fn feed(
     to: &mut (dyn tokio::io::AsyncWrite + Send + Sync + Unpin),
     input: Option<&[u8]>,

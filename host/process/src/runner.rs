@@ -1,4 +1,4 @@
-//! The port to commands: what was permitted is run in a sandbox, in the foreground or in the background.
+//! The port to commands: runs permitted commands in a sandbox, in the foreground or in the background.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -27,39 +27,39 @@ mod ready;
 
 pub(crate) use ready::Ready;
 
-/// Runs commands in the sandbox that the settings name. It is chosen when the first of them runs: who runs none pays
-/// for none, and a sandbox that is not to be had refuses each command, and nothing else. Dropping it kills those that
-/// are in the background.
+/// Runs commands in the sandbox that the settings name. The sandbox is chosen when the first command runs, so an
+/// unused one costs nothing, and an unavailable one fails only the commands. Dropping this kills the commands in the
+/// background.
 pub struct Commands {
     workspace: PathBuf,
     settings: SandboxSettings,
     /// The workspace as text.
     root: OnceLock<Option<String>>,
-    /// By the place that commands have asked for.
+    /// The state of each place that commands have asked for.
     slots: Mutex<Vec<(Place, Arc<Slot>)>>,
     jobs: Jobs,
     sessions: Sessions,
     trust: Trust,
 }
 
-/// What is known of a place. Held by whoever chooses for it: two at once would make two sandboxes of one kind, each with
-/// control groups or containers of its own.
+/// The known state of a place. Locked while the sandbox is chosen: two choices at once would create two sandboxes of
+/// one kind, each with control groups or containers of its own.
 type Slot = tokio::sync::Mutex<Known>;
 
 #[derive(Default)]
 struct Known {
     ready: Option<Arc<Ready>>,
-    /// Why there was none, and until when nobody asks again.
+    /// The error of the last choice, and the time until which it is not repeated.
     failed: Option<(Instant, ToolError)>,
 }
 
-/// How long it may take to find out that there is no sandbox, before that is remembered, and how long then: whoever calls
-/// meanwhile would wait for the same engine that does not answer.
+/// A failed choice that took longer than `SLOW` is remembered for `REMEMBERED`: each call in that time would wait for
+/// the same engine that does not respond.
 const SLOW: Duration = Duration::from_secs(1);
 const REMEMBERED: Duration = Duration::from_secs(10);
 
 impl Commands {
-    /// For commands in this folder. Nothing is looked at before one runs.
+    /// Creates the port for commands in this folder. Nothing is checked before a command runs.
     pub fn new(workspace: impl Into<PathBuf>, settings: SandboxSettings) -> Self {
         Self {
             workspace: workspace.into(),
@@ -72,7 +72,7 @@ impl Commands {
         }
     }
 
-    /// The spec of a command, with what it shares with others of its session.
+    /// The spec of a command, with the resources that it shares with others of its session.
     fn spec(
         &self,
         ready: &Ready,
@@ -88,8 +88,8 @@ impl Commands {
         Ok(spec)
     }
 
-    /// One that is to be had is kept. What was in the way of another, as an image that was not there, may be gone by the
-    /// next command; that is remembered only where it took long to find out.
+    /// Returns the sandbox of a place; a successful choice is stored. A failure, such as a missing image, may be gone
+    /// by the next command, so it is remembered only if it took long to find out.
     async fn ready(&self, place: Place) -> Result<Arc<Ready>, ToolError> {
         let slot = self.slot(place);
         let mut known = slot.lock().await;
@@ -114,7 +114,7 @@ impl Commands {
         }
     }
 
-    /// Which shell will run a text: where a container may be what runs it, nobody knows that before.
+    /// Returns the shell that will run a text: if a container may run it, that is not known in advance.
     fn shell(&self) -> Shell {
         let slot = self.slot(Place::Usual);
         let known = slot.try_lock().ok();
@@ -142,8 +142,8 @@ impl Commands {
     }
 }
 
-/// Whether bash is in a folder of the `PATH` that is seen in every sandbox of this machine. One elsewhere may not be
-/// seen in the sandbox that comes to be chosen, and then `sh` runs what was read.
+/// Returns true if bash is in a folder of the `PATH` that is visible in every sandbox of this machine. A bash
+/// elsewhere may not be visible in the sandbox that is chosen later, and then `sh` runs the text.
 fn every_sandbox_has_bash() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path);
@@ -171,7 +171,7 @@ impl Runner for Commands {
     }
 
     fn confines(&self) -> bool {
-        // Any other has a proxy or no network, or refuses to run the command.
+        // Any other mode has a proxy or no network, or refuses to run the command.
         self.settings.mode != Some(SandboxMode::None)
     }
 
@@ -208,8 +208,7 @@ impl Runner for Commands {
     fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(async move {
             let ready = self.ready(command.command().place).await?;
-            // It goes on when the call has ended, so the call's own time does not end it. Its output is the job's to
-            // keep.
+            // It continues after the call, so the call's own time limit does not end it. The job stores its output.
             let spec = Spec {
                 keep: 0,
                 ..self.spec(&ready, &command, command.command().timeout)?
@@ -282,7 +281,7 @@ mod tests {
                 ..SandboxSettings::default()
             };
             let commands = Commands::new(folder.path(), settings);
-            // The machine that tests this has bash.
+            // The machine that runs this test has bash.
             let read = |text: &str| commands.read(&Program::Script(text.to_owned())).unwrap();
             let unread = read("[[ a > g ]]").unknown;
             assert_eq!(unread.is_empty(), alike, "{mode:?}: {unread:?}");
@@ -290,7 +289,7 @@ mod tests {
         }
     }
 
-    /// An engine that takes connections, and closes each after a while without a word.
+    /// An engine that accepts connections, and closes each after a while without a response.
     #[cfg(unix)]
     fn silent(at: &Path) -> Arc<std::sync::atomic::AtomicUsize> {
         let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
@@ -326,7 +325,7 @@ mod tests {
         let begun = Instant::now();
         let machine = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            // Another place is chosen meanwhile.
+            // Another place can be chosen meanwhile.
             assert!(commands.ready(Place::Machine).await.is_err());
             begun.elapsed()
         };

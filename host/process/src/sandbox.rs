@@ -1,9 +1,10 @@
-//! Where commands run: one trait, and what the machine has behind it.
+//! Sandboxes in which commands run: the trait and its implementations.
 //!
-//! `process` makes a sandbox of what the Linux kernel has, or of what macOS has (untested), `container` asks Docker or Podman for one, `none` runs the
-//! command as it is and must be asked for by name. A sandbox gives all that a [`Spec`] asks for or refuses to start.
+//! `process` builds a sandbox from Linux kernel features, or from those of macOS (untested), `container` asks Docker
+//! or Podman for one, `none` runs the command without a sandbox and must be selected by name. A sandbox provides
+//! everything that a [`Spec`] asks for or refuses to start.
 //!
-//! Never here: which command may run, and how long its output is kept.
+//! Not handled here: the choice of commands that may run, and how long their output is stored.
 
 mod choose;
 #[cfg(unix)]
@@ -53,52 +54,55 @@ pub(crate) use seen::open_by_no_link;
 pub use session::Session;
 pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec, Stdin};
 
-/// The line about a sandbox in which each command is by itself.
-const APART: &str = "shared by the commands of one session: nothing; start a server and what asks it in one command";
+/// The description line of a sandbox in which every command is isolated from the others.
+const APART: &str =
+    "shared by the commands of one session: nothing; start a server and its client in one command";
 
-/// What runs commands.
+/// A backend that runs commands.
 pub trait Sandbox: Send + Sync {
-    /// The name that settings have for it.
+    /// Returns the name of the backend in the settings.
     fn name(&self) -> &'static str;
 
-    /// Describes what it provides on this machine, in lines for a person; the error says why it is not available.
+    /// Describes what it provides on this machine, in lines for the user; the error explains why it is not available.
     fn available(&self) -> Result<Vec<String>, Fault> {
         self.gives(&Bounds::default())
     }
 
-    /// Describes what it provides for commands with these bounds.
+    /// Describes what it provides for commands with these limits.
     fn gives(&self, bounds: &Bounds) -> Result<Vec<String>, Fault>;
 
-    /// Whether it holds the rules about paths.
+    /// Returns true if it enforces the path rules.
     fn shields(&self) -> bool {
         true
     }
 
-    /// Succeeds if the commands of one session share a network, so that a server of one is reached by the next.
+    /// Succeeds if the commands of one session share a network, so that one command can reach a server started by
+    /// another.
     fn shares_network(&self) -> Result<(), Fault> {
         Err(Fault::CannotHold {
             sandbox: self.name(),
             what: "named ports",
-            why: "each command has a network of its own; leave `ports` out, and start a server and what asks it in one \
+            why: "each command has its own network; leave `ports` out and start a server and its client in one \
                   command"
                 .to_owned(),
         })
     }
 
-    /// Whether it has this program, as far as that is known before it starts. `directory` is where a command starts.
+    /// Checks that the program exists in the sandbox, as far as that is known before the start. `directory` is the
+    /// working directory of the command.
     fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
         let _ = (program, directory);
         Ok(())
     }
 
-    /// Whether it can hold what was asked for. What is usual, and was not asked for, it need not.
+    /// Checks that the sandbox can enforce what was asked for explicitly. Default limits may go unenforced.
     fn holds(&self, spec: &Spec) -> Result<(), Fault>;
 
-    /// Starts a command. When this is done, the program itself is running.
+    /// Starts a command. When the future completes, the program itself is running.
     fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>>;
 }
 
-/// The writer of a standard input. Discards everything where the command has the null device.
+/// Returns the writer of a standard input. It discards everything if the command reads from the null device.
 pub(crate) fn input_writer<W: AsyncWrite + Send + Sync + Unpin + 'static>(
     pipe: Option<W>,
 ) -> Box<dyn AsyncWrite + Send + Sync + Unpin> {
@@ -108,7 +112,7 @@ pub(crate) fn input_writer<W: AsyncWrite + Send + Sync + Unpin + 'static>(
     }
 }
 
-/// A command that runs. Dropping it kills it with all that it started.
+/// A running command. Dropping it kills the command and all its descendants.
 pub struct Child {
     /// Its standard input.
     pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
@@ -116,29 +120,29 @@ pub struct Child {
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// Its standard error.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// The command itself. Dropping it kills it with all that it started.
+    /// The handle of the command. Dropping it kills the command and all its descendants.
     pub handle: Box<dyn Handle>,
-    /// What it may not change or read, and what is covered for it as long as nothing else takes its place.
+    /// The files that it may not change or read. Each is covered by a mount only until another file replaces it.
     pub covered: Vec<Seen>,
 }
 
-/// The hold on a command with all that it started. Dropping it kills them.
+/// A handle on a command and all its descendants. Dropping it kills them.
 pub trait Handle: Send + Sync {
-    /// Waits until all of it is gone. May be dropped and called again.
+    /// Waits until all processes are gone. The future may be dropped and requested again.
     fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>>;
 
-    /// Asks all of it to end.
+    /// Asks all processes to exit.
     fn terminate(&mut self) -> BoxFuture<'_, ()>;
 
-    /// Kills all of it.
+    /// Kills all processes.
     fn kill(&mut self) -> BoxFuture<'_, ()>;
 }
 
-/// How a command ended.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
-    /// What it ended with; 128 and the number of the signal that ended it.
+    /// The exit code, or 128 plus the signal number if a signal killed it.
     pub code: i32,
-    /// Whether it was ended because of its memory.
+    /// True if it was killed because it ran out of memory.
     pub out_of_memory: bool,
 }

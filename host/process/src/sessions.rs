@@ -1,6 +1,6 @@
-//! The sessions that have run commands: what the commands of each share, and the ports that its servers are reached at.
+//! The sessions that have run commands: the resources that the commands of each share, and the ports of its servers.
 //!
-//! Never here: how a network is made, and who may ask a server.
+//! Out of scope: creating networks, and deciding which clients may reach a server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,11 +11,11 @@ use mimir_core::command::Owner;
 
 use crate::sandbox::Session;
 
-/// The state of each session, by the plugin that has run its commands: the commands of another share nothing with them.
+/// The state of each session, by the plugin that has run its commands: commands of different plugins share nothing.
 #[derive(Default)]
 pub(crate) struct Sessions {
     all: Arc<Mutex<BTreeMap<Owner, Entry>>>,
-    /// The number of commands that name ports: most sessions have none, and each request checks.
+    /// The number of commands that name ports: most sessions have none, and each request checks this.
     serving: Arc<AtomicUsize>,
 }
 
@@ -28,11 +28,11 @@ struct Entry {
     used: u64,
 }
 
-/// Sessions that share something at a time. Each holds some files open, and not every front-end says when one ends: the
-/// one that was used longest ago begins anew then.
+/// Maximum number of sessions with shared resources. Each holds some files open, and not every front-end reports the
+/// end of a session: above this, the least recently used one starts over.
 const MOST: usize = 64;
 
-/// Ports that are named as long as a command runs.
+/// Ports that are registered while a command runs.
 pub(crate) struct Served {
     owner: Owner,
     ports: Vec<u16>,
@@ -57,7 +57,7 @@ impl Sessions {
         Arc::clone(&entry.session)
     }
 
-    /// Names ports that a command serves.
+    /// Registers ports that a command serves.
     pub(crate) fn serve(&self, owner: &Owner, ports: &[u16]) -> Served {
         self.serving.fetch_add(1, Ordering::Relaxed);
         let mut all = lock(&self.all);
@@ -88,7 +88,7 @@ impl Sessions {
         ports
     }
 
-    /// Connects to one of them.
+    /// Connects to one of these ports.
     pub(crate) async fn connect(
         &self,
         session: &str,
@@ -104,7 +104,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets a session. What its commands shared is gone with the last of them.
+    /// Forgets a session. Its shared resources are freed when the last of its commands ends.
     pub(crate) fn end(&self, session: &str) {
         lock(&self.all).retain(|owner, _| owner.session != session);
     }

@@ -1,10 +1,12 @@
-//! Programs, read: which commands a shell text or an argument vector comes to, each as a list of words that can be judged.
+//! Parses programs: returns the commands that a shell text or an argument vector runs, each as a list of words that
+//! can be judged.
 //!
-//! A text goes through two readers. Ours (`lexer`) splits it into words and stops at whatever shells could take in two
-//! ways; `brush-parser`, which is written to parse as bash does, gives it its structure. Their words must be the same.
-//! What either does not read, and what only the shell will know, is said in words and never guessed.
+//! A text is parsed twice. Our own parser (`lexer`) splits it into words and stops at text that shells could interpret
+//! in two ways; `brush-parser`, which aims to parse as bash does, provides the structure. Their words must be equal.
+//! Text that either of them does not parse, and values that are known only when the shell runs, are reported as
+//! unknown and never guessed.
 //!
-//! Never here: whether a command may run.
+//! Out of scope: the decision whether a command may run.
 
 use mimir_core::command::{Program, Script, Simple, Word};
 use mimir_core::{Code, ToolError};
@@ -29,7 +31,7 @@ mod xargs;
 pub use lexer::Shell;
 use reader::Reader;
 
-/// Reads a program whose text bash runs. What can be no program at all is [`Code::InvalidInput`].
+/// Reads a program whose text bash runs. A program that is not valid is [`Code::InvalidInput`].
 pub fn read(program: &Program) -> Result<Script, ToolError> {
     read_for(program, Shell::Bash)
 }
@@ -44,7 +46,7 @@ pub fn read_for(program: &Program, shell: Shell) -> Result<Script, ToolError> {
             }
             if text.contains('\0') {
                 return Err(invalid(
-                    "the command holds a null character, which no program can be given",
+                    "the command contains a null character, which cannot be passed to a program",
                 ));
             }
             let mut reader = Reader::of(shell);
@@ -57,7 +59,7 @@ pub fn read_for(program: &Program, shell: Shell) -> Result<Script, ToolError> {
             }
             if words.iter().any(|word| word.contains('\0')) {
                 return Err(invalid(
-                    "an argument holds a null character, which no program can be given",
+                    "an argument contains a null character, which cannot be passed to a program",
                 ));
             }
             let mut reader = Reader::of(shell);

@@ -1,6 +1,6 @@
 //! Certificates that commands trust: those of the platform and those of `network.extraRoots`, in one file.
 //!
-//! The file is made only where the settings name such certificates. It is in no folder that a command may write to.
+//! The file is created only if the settings name such certificates. It is in no folder that a command may write to.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use crate::sandbox::{Fault, Mount, Spec};
 /// The path of the file in a sandbox.
 const IN_SANDBOX: &str = "/etc/mimir-certificates.pem";
 
-/// The variables that name a file of certificates to programs. Each uses it in place of its own, but for node, which
-/// adds it. npm prefers the file of the machine's `npmrc` to those of node, unless a variable names another.
+/// The variables that name a file of certificates to programs. Each program uses it instead of its own, but node adds
+/// it. npm prefers the file of the machine's `npmrc` to those of node, unless a variable names another.
 const VARIABLES: [&str; 10] = [
     "AWS_CA_BUNDLE",
     "CARGO_HTTP_CAINFO",
@@ -30,11 +30,11 @@ const VARIABLES: [&str; 10] = [
     "SSL_CERT_FILE",
 ];
 
-/// The file for the certificates that were last asked for.
+/// The file for the certificates of the last request.
 #[derive(Default)]
 pub(crate) struct Trust(Mutex<Option<(Key, Arc<Bundle>)>>);
 
-/// The files that it was made of, and the time at which each was changed.
+/// The source files, and the modification time of each.
 type Key = Vec<(PathBuf, Option<SystemTime>)>;
 
 /// A file of certificates, removed when it is dropped.
@@ -46,8 +46,8 @@ pub(crate) struct Bundle {
 }
 
 impl Trust {
-    /// The file for these certificates, which the settings name by their paths from the workspace. Nothing if they name
-    /// none.
+    /// Returns the file for these certificates, which the settings name by their paths from the workspace, or `None`
+    /// if they name none.
     pub(crate) fn bundle(
         &self,
         workspace: &Path,
@@ -87,7 +87,8 @@ impl Bundle {
         })
     }
 
-    /// Shows the file to a command, and tells its programs. What the command itself says about its variables wins.
+    /// Mounts the file for a command, and sets the variables for its programs. Variables that the command sets itself
+    /// win.
     pub(crate) fn show(&self, spec: &mut Spec, has_mounts: bool) {
         let from = &self.path;
         let at = match has_mounts {

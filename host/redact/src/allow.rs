@@ -1,4 +1,4 @@
-//! What is no secret although it looks like one: placeholders, words, text without entropy.
+//! Allow lists: placeholders, words, and text of low entropy are not secrets.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use super::pattern::Lazy;
 use super::rules::GITLEAKS;
 
-/// How far from a match the line is looked at that it stands in: a line without an end must not cost more.
+/// Maximum distance from a match up to which its line is examined, to bound the cost of very long lines.
 const LINE_MAX: usize = 512;
 
-/// Shannon entropy in bits per byte.
+/// The Shannon entropy in bits per byte.
 pub(super) fn entropy(bytes: &[u8]) -> f64 {
     let mut counts = [0u32; 256];
     for byte in bytes {
@@ -24,7 +24,7 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
     .sum()
 }
 
-/// Whether every rule lets this pass.
+/// Returns true if the allow list of all rules contains the secret.
 pub(super) fn everywhere(secret: &[u8]) -> bool {
     static REGEX: LazyLock<Lazy> = LazyLock::new(Lazy::default);
     let list = &GITLEAKS.allow;
@@ -36,7 +36,7 @@ pub(super) fn everywhere(secret: &[u8]) -> bool {
         })
 }
 
-/// The lines that a match stands in.
+/// The range of the lines that contain a match.
 pub(super) fn lines(text: &[u8], whole: &Range<usize>) -> Range<usize> {
     let is_end = |byte: &u8| *byte == b'\n';
     let floor = whole.start.saturating_sub(LINE_MAX);
@@ -52,13 +52,13 @@ pub(super) fn lines(text: &[u8], whole: &Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// gitleaks' words that no random secret has, sorted.
+/// gitleaks' stop words, which no random secret contains; sorted.
 static WORDS: &str = include_str!("gitleaks/stopwords.txt");
 
-/// The shortest of them.
+/// Length of the shortest stop word.
 const WORD_MIN: usize = 3;
 
-/// Whether one of gitleaks' words is in it, in whatever case.
+/// Returns true if the secret contains a stop word, ignoring case.
 pub(super) fn has_stopword(secret: &[u8]) -> bool {
     static SORTED: LazyLock<Vec<&[u8]>> =
         LazyLock::new(|| WORDS.lines().map(str::as_bytes).collect());

@@ -1,18 +1,18 @@
-//! Text inside of a JSON string, read as what it stands for: there every quote has a backslash and every line end is a
-//! letter with one, which no rule knows of.
+//! Resolves the escapes of text inside a JSON string, where quotes and line ends are escaped in a way that no rule
+//! matches.
 
 use std::ops::Range;
 
-/// A stretch of a text with its escapes resolved.
+/// A section of a text with its escapes resolved.
 pub(super) struct Plain {
-    /// What it stands for.
+    /// The resolved text.
     pub text: Vec<u8>,
-    /// Where each byte of it comes from, and where the stretch ends.
+    /// The offset in the source of each of its bytes, followed by the end of the section.
     from: Vec<usize>,
 }
 
 impl Plain {
-    /// Reads a text that may have an escape in it.
+    /// Resolves the escapes of a text; `None` if it has none.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         if !text.contains(&b'\\') {
             return None;
@@ -32,7 +32,7 @@ impl Plain {
         Some(plain)
     }
 
-    /// Reads it once more: JSON is often a string in JSON.
+    /// Resolves another level: JSON often contains JSON strings.
     pub(super) fn again(&self) -> Option<Self> {
         let mut plain = Self::read(&self.text)?;
         if plain.text.len() == self.text.len() {
@@ -44,34 +44,34 @@ impl Plain {
         Some(plain)
     }
 
-    /// Where a byte of the text that was read is in it, if it is the first one of a character.
+    /// The offset in the resolved text of a source byte, if that byte begins a character.
     pub(super) fn find(&self, at: usize) -> Option<usize> {
         self.from.binary_search(&at).ok()
     }
 
-    /// Where a part of it is in the text that was read.
+    /// The source range of a range of the resolved text.
     pub(super) fn back(&self, at: Range<usize>) -> Range<usize> {
         self.from[at.start]..self.from[at.end]
     }
 }
 
-/// How many times JSON may be a string in JSON.
+/// Maximum nesting of JSON in JSON strings.
 const DEPTH: usize = 3;
 
-/// How much is read at once: for a word here and there, and at most for one after the other.
+/// Bytes resolved at once: for a single word, and at most for consecutive words.
 const NEAR: Range<usize> = 384..4096;
 
-/// A stretch of a text with its escapes resolved once, twice and so on, kept for the next word that is near.
+/// A section of a text with its escapes resolved once, twice and so on, cached for the next word nearby.
 #[derive(Default)]
 pub(super) struct Resolved {
-    /// Where the stretch is.
+    /// The range of the section.
     pub at: Range<usize>,
-    /// The readings that differ.
+    /// The resolved texts that differ.
     pub readings: Vec<Plain>,
 }
 
 impl Resolved {
-    /// Reads on from `start`, at least to `end`.
+    /// Resolves from `start`, at least up to `end`.
     pub(super) fn read(&mut self, text: &[u8], start: usize, end: usize) -> &Self {
         let end = end.min(text.len());
         if self.at.start <= start && end <= self.at.end {
@@ -88,7 +88,7 @@ impl Resolved {
     }
 }
 
-/// All readings of a text that differ from it.
+/// All resolved forms of a text that differ from it.
 pub(super) fn readings(text: &[u8]) -> Vec<Plain> {
     let first = Plain::read(text).filter(|plain| plain.text.len() < text.len());
     std::iter::successors(first, Plain::again)
@@ -96,7 +96,7 @@ pub(super) fn readings(text: &[u8]) -> Vec<Plain> {
         .collect()
 }
 
-/// The first character, if it is one byte, and how many bytes it is written in.
+/// The first character, if it is one byte, and its encoded length.
 fn character(text: &[u8]) -> (u8, usize) {
     match text {
         [b'\\', b'n', ..] => (b'\n', 2),
@@ -112,13 +112,13 @@ fn character(text: &[u8]) -> (u8, usize) {
     }
 }
 
-/// An ASCII character by its number.
+/// An ASCII character from two hex digits.
 fn code(digits: &[u8; 2]) -> Option<u8> {
     let digits = std::str::from_utf8(digits).ok()?;
     u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii)
 }
 
-/// Whether an escape ends here, of JSON or of an address: the letters in it are no part of the word that follows.
+/// Returns true if a JSON or percent escape ends here: its letters are not part of the following word.
 pub(super) fn ends_at(text: &[u8], at: usize) -> bool {
     match &text[..at] {
         [.., b'\\', b'n' | b'r' | b't'] => true,

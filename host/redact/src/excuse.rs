@@ -1,5 +1,5 @@
-//! Matches of broad rules that are no secrets: digests of lock files, public certificates, identifiers, versions,
-//! placeholders and page tokens. gitleaks' own allow-lists have been asked before.
+//! False positives of broad rules: digests in lock files, public certificates, identifiers, versions, placeholders and
+//! page tokens. gitleaks' own allow lists are applied first.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use super::pattern::Match;
 /// Decides whether a match of a rule is not a secret.
 pub(super) type Excuse = fn(&[u8], &Match) -> bool;
 
-/// The excuse of a rule, if it has one.
+/// The function for a rule, if it has one.
 pub(super) fn of(rule: &str) -> Option<Excuse> {
     Some(match rule {
         "generic-api-key" => generic,
@@ -44,7 +44,7 @@ fn generic(text: &[u8], found: &Match) -> bool {
         || (!named("passw") && !named("secret") && is_identifier(secret))
 }
 
-/// The labels that digests have before them, each with what separates it from the digest.
+/// Labels before digests, each with its separator.
 const DIGEST_LABELS: [&str; 9] = [
     "h1:", "sha1-", "sha256-", "sha384-", "sha512-", "sha1:", "sha256:", "sha384:", "sha512:",
 ];
@@ -73,7 +73,7 @@ fn is_digest(text: &[u8], found: &Match) -> bool {
     if start > found.secret.end {
         return false;
     }
-    // Nothing but the digest may stand between the label and the end of the secret.
+    // Only the digest may be between the label and the end of the secret.
     let length = text[start..]
         .iter()
         .take(2 * 64 + 8)
@@ -265,7 +265,7 @@ fn field_access(text: &[u8], found: &Match) -> bool {
     (2..=6).contains(&words)
 }
 
-/// Returns true if a value of a Kubernetes secret is a certificate or a public key, without a private key beside it.
+/// Returns true if a value of a Kubernetes secret is a certificate or a public key, without a private key next to it.
 fn public_certificate(text: &[u8], found: &Match) -> bool {
     /// `-----BEGIN` in base64.
     const BEGIN: &[u8] = b"LS0tLS1CRUdJTi";

@@ -1,11 +1,11 @@
-//! The forms a known value is written in.
+//! The encodings in which a known value is searched.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::known::{Form, LONG_MIN, SHORT_MIN};
 
-/// All forms of a value; none if it is too short to be told from ordinary text.
+/// All forms of a value; empty if it is too short to be distinguished from ordinary text.
 pub(super) fn of(value: &str) -> Vec<Form> {
     let mut forms = Vec::new();
     if value.len() < SHORT_MIN {
@@ -18,15 +18,15 @@ pub(super) fn of(value: &str) -> Vec<Form> {
     }
     forms.extend(base64(value.as_bytes()));
     forms.extend(hex(value.as_bytes()));
-    // A space in an address.
+    // A space in a URL.
     if value.contains(' ') {
         forms.push(Form::plain(value.replace(' ', "+")));
     }
     forms
 }
 
-/// What base64 makes of the value wherever it stands in the encoded bytes: the digits that hold nothing but its bits,
-/// and whether the ones beside them hold some too.
+/// The base64 forms of a value at any offset in the encoded bytes: the digits that encode only bits of the value, and
+/// whether the adjacent digits encode some of them as well.
 fn base64(value: &[u8]) -> impl Iterator<Item = Form> {
     let mut forms = Vec::new();
     for skip in 0..3 {

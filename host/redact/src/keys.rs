@@ -1,7 +1,7 @@
-//! Keys that say that their value is a secret, in structured data and in JSON text.
+//! Keys that mark their value as a secret, in structured data and in JSON text.
 //!
-//! A key like `password` is enough by itself; one like `token` or `secret` has many other uses, so its value must look
-//! like a credential too. Placeholders are never masked: `${PASSWORD}`, `<token>`, `string`, `****`.
+//! A key such as `password` is sufficient; one such as `token` or `secret` has many other uses, so its value must also
+//! look like a credential. Placeholders are never masked: `${PASSWORD}`, `<token>`, `string`, `****`.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::excuse;
 use super::pattern::is_identifier;
 use super::scan::Hit;
 
-/// What the last word of such a key can be, for the pass over the text.
+/// The possible last words of such keys, for the scan of the text.
 pub(super) const WORDS: &[&str] = &[
     "password",
     "passwd",
@@ -23,22 +23,22 @@ pub(super) const WORDS: &[&str] = &[
     "credentials",
 ];
 
-/// How much a key says.
+/// The condition on the value under which a key marks it as a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
-    /// Everything below it is a secret.
+    /// Every value is a secret.
     Any,
-    /// Everything of one word is.
+    /// Every single word is a secret.
     OneWord,
-    /// A key itself is, the path of one is not.
+    /// A key is a secret, a path to a key is not.
     NoPath,
-    /// A scheme and a credential.
+    /// An authentication scheme and a credential.
     Scheme,
-    /// What looks like a credential is.
+    /// Only values that look like credentials are secrets.
     Likely,
 }
 
-/// What keys end with, without separators and in lower case; the first that fits counts.
+/// Endings of keys, lower case and without separators; the first match counts.
 const ENDINGS: &[(&str, &str, Weight)] = &[
     ("password", "key:password", Weight::Any),
     ("passwd", "key:password", Weight::Any),
@@ -73,7 +73,7 @@ const ENDINGS: &[(&str, &str, Weight)] = &[
     ("credentials", "key:credential", Weight::Likely),
 ];
 
-/// Tokens that say where to go on, not who one is: masked, no second page could be read.
+/// Pagination tokens are not credentials, and the next page could not be read if they were masked.
 const CURSORS: &[&str] = &[
     "nexttoken",
     "pagetoken",
@@ -88,7 +88,7 @@ const CURSORS: &[&str] = &[
     "clienttoken",
 ];
 
-/// What people write where a secret would be.
+/// Placeholders that people write instead of a secret.
 const PLACEHOLDERS: &[&str] = &[
     "string",
     "str",
@@ -122,25 +122,25 @@ const PLACEHOLDERS: &[&str] = &[
     "n/a",
 ];
 
-/// The longest key; more is no name.
+/// Maximum length of a key; anything longer is not a name.
 const KEY_MAX: usize = 64;
 
-/// The longest value of a key in JSON text that is looked at: a private key in one string fits.
+/// Maximum length of a value in JSON text: a private key in one string fits.
 const VALUE_MAX: usize = 16 << 10;
 
-/// How much space there may be around the colon.
+/// Maximum number of spaces around the colon.
 const SPACE_MAX: usize = 16;
 
-/// The longest number: more digits than any is written with.
+/// Maximum length of a number: more digits than any number has in practice.
 const NUMBER_MAX: usize = 512;
 
-/// A value of one word is a credential from this length on: shorter ones are `basic`, or a key on the keyboard.
+/// Minimum length of a one-word credential: shorter values are `basic`, or a key on the keyboard.
 const ONE_WORD_MIN: usize = 6;
 
-/// What a key says of its value.
+/// The rule of a key for its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// The rule.
+    /// The name of the rule.
     pub rule: &'static str,
     weight: Weight,
 }
@@ -153,7 +153,7 @@ pub(super) fn rules() -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
-/// Whether a key names a secret.
+/// Returns the rule for a key, if it names a secret.
 pub(super) fn judge(key: &[u8]) -> Option<Kind> {
     if key.len() > KEY_MAX {
         return None;
@@ -178,7 +178,7 @@ pub(super) fn is_cursor(name: &[u8]) -> bool {
 }
 
 impl Kind {
-    /// Whether this value of such a key is a secret.
+    /// Returns true if this value of such a key is a secret.
     pub(super) fn holds(self, value: &[u8]) -> bool {
         let value = value.trim_ascii();
         if is_placeholder(value) {
@@ -204,7 +204,7 @@ impl Kind {
     }
 }
 
-/// Whether a word looks like a credential: of some length, and letters and digits mixed as no word has them.
+/// Returns true if a word looks like a credential: long enough, with letters and digits mixed as in no ordinary word.
 fn is_likely(value: &[u8]) -> bool {
     let has = |is: fn(&u8) -> bool| usize::from(value.iter().any(is));
     let digits = has(u8::is_ascii_digit);
@@ -217,8 +217,7 @@ fn is_likely(value: &[u8]) -> bool {
     }
 }
 
-/// Returns true if the value of a key that has other uses is a version, a publishable key, or made of words that name a
-/// token.
+/// Returns true if the value of an ambiguous key is a version, a publishable key, or made of words that name a token.
 fn is_name(value: &[u8]) -> bool {
     excuse::is_version(value)
         || excuse::is_labelled_digest(value)
@@ -227,7 +226,7 @@ fn is_name(value: &[u8]) -> bool {
         || value.starts_with(b"pk_test_")
 }
 
-/// Whether it says where something is.
+/// Returns true if a value is a path or an address.
 pub(super) fn is_path(value: &[u8]) -> bool {
     let starts = |start: &str| value.starts_with(start.as_bytes());
     let has = |word: &str| {
@@ -237,7 +236,7 @@ pub(super) fn is_path(value: &[u8]) -> bool {
     ["/", "./", "../", "~/", "arn:"].into_iter().any(starts) || has("://") || has(":\\")
 }
 
-/// Whether it only stands for a secret.
+/// Returns true if a value is a placeholder for a secret.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let Some((first, last)) = value.first().zip(value.last()) else {
         return true;
@@ -279,7 +278,7 @@ fn is_format(value: &[u8]) -> bool {
     }
 }
 
-/// A key in JSON text: where it is, where its value begins, and how its quotes are written.
+/// A key in JSON text: its range, the start of its value, and the form of its quotes.
 struct Key {
     name: Range<usize>,
     value: usize,
@@ -287,8 +286,8 @@ struct Key {
     depth: usize,
 }
 
-/// The key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside of a JSON
-/// string, with its quotes escaped, counts too.
+/// Finds the key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside a JSON
+/// string, with its quotes escaped, counts as well.
 fn key(text: &[u8], word: Range<usize>) -> Option<Key> {
     let depth = count(&text[word.end..], |byte| byte == b'\\');
     let closing = word.end + depth;
@@ -315,7 +314,7 @@ fn key(text: &[u8], word: Range<usize>) -> Option<Key> {
     })
 }
 
-/// The secrets in the value of the key whose last word is at `word`: a string or a number, or those of a list.
+/// Finds the secrets in the value of the key whose last word is at `word`: a string, a number, or those in a list.
 pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
     let Some(key) = key(text, word) else {
         return Vec::new();
@@ -341,7 +340,7 @@ pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
     values.into_iter().filter(holds).map(hit).collect()
 }
 
-/// What is in the quotes that begin at `at`.
+/// The content of the string whose quote is at `at`.
 fn string(text: &[u8], at: usize, key: &Key) -> Option<Range<usize>> {
     if count(text.get(at..)?, |byte| byte == b'\\') != key.depth {
         return None;
@@ -353,7 +352,7 @@ fn string(text: &[u8], at: usize, key: &Key) -> Option<Range<usize>> {
     Some(open + 1..value_end(text, open + 1, key.quote, key.depth))
 }
 
-/// The number that begins at `at`, if it has the digits of a secret.
+/// The number that begins at `at`, if it has enough digits for a secret.
 fn number(text: &[u8], at: usize) -> Option<Range<usize>> {
     let rest = text.get(at..)?;
     let length = rest
@@ -370,13 +369,13 @@ fn number(text: &[u8], at: usize) -> Option<Range<usize>> {
     (is_alone && is_number(&text[number.clone()])).then_some(number)
 }
 
-/// Whether it is a number of JSON with as many digits as a secret has at least.
+/// Returns true if the value is a JSON number with at least as many digits as the shortest secret.
 pub(super) fn is_number(value: &[u8]) -> bool {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     digits.first().is_some_and(u8::is_ascii_digit) && value.len() >= super::SHORT_MIN
 }
 
-/// The strings and numbers of a list and of the lists in it. An object in it has keys of its own.
+/// The strings and numbers of a list and of nested lists. Objects in it have their own keys.
 fn strings(text: &[u8], key: &Key, found: &mut Vec<Range<usize>>) {
     let most = text.len().min(key.value + VALUE_MAX);
     let (mut at, mut lists, mut objects) = (key.value, 0_u32, 0_u32);
@@ -414,7 +413,7 @@ fn spaces(text: &[u8], at: usize) -> usize {
     count(&text[at..], |byte| byte.is_ascii_whitespace())
 }
 
-/// How many of the next bytes are such.
+/// The number of leading bytes that match, up to [`SPACE_MAX`].
 fn count(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
     text.iter()
         .take(SPACE_MAX)
@@ -422,14 +421,14 @@ fn count(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
         .count()
 }
 
-/// Where a string ends whose quotes have `depth` backslashes before them; without an end, where the line does.
+/// The end of a string whose quotes have `depth` backslashes before them; the end of the line if it is not closed.
 fn value_end(text: &[u8], start: usize, quote: u8, depth: usize) -> usize {
     let most = text.len().min(start + VALUE_MAX);
     let mut slashes = 0;
     for (at, byte) in text[..most].iter().enumerate().skip(start) {
         match *byte {
             b'\\' => slashes += 1,
-            // Escaping doubles backslashes and puts one before the quote: that is how inner quotes differ.
+            // Escaping doubles backslashes and adds one before the quote, which distinguishes inner quotes.
             byte if byte == quote && slashes % (2 * (depth + 1)) == depth => return at - depth,
             b'\n' => return at,
             _ => slashes = 0,

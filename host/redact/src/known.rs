@@ -1,13 +1,12 @@
-//! Values that are known to be secret, found in every form they are usually written in.
+//! Known secret values, found in every form in which they are usually written.
 //!
-//! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any place in an encoded text, both
-//! alphabets, with and without padding), in hexadecimal, and with line ends in between, as wrapped base64 has them. All
-//! of that is looked for in the text as it is and as what it [stands for](super::written): with percent signs, entities
-//! and escapes read, whichever characters are escaped, and up to three times over, with strings of JSON that follow
-//! each other read as one, and hex dumps without the separators of their digits. A shorter one would be found in
-//! ordinary words and codes: from [`SHORT_MIN`] bytes it is masked where it stands alone, as it is or in a JSON string.
-//! What is shorter still is not masked; whoever stores secrets should refuse it. Of a value of several lines each of
-//! [`LONG_MIN`] bytes is masked by itself, too.
+//! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any offset in an encoded text,
+//! both alphabets, with and without padding), in hexadecimal, and with line ends in between, as in wrapped base64. All
+//! of these are searched in the text as it is and in its [decoded forms](super::written): percent signs, entities and
+//! escapes are decoded up to three times, consecutive JSON strings are joined, and the separators of hex dumps are
+//! removed. A shorter value would be found in ordinary words and codes: from [`SHORT_MIN`] bytes it is masked if it is
+//! a separate word, as it is or in a JSON string. Even shorter values are not masked; a secret store should reject
+//! them. Each line of [`LONG_MIN`] bytes in a value of several lines is masked by itself as well.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -22,24 +21,24 @@ use super::pieces;
 use super::veil::Without;
 use super::written::{Readings, whole};
 
-/// A value this long is no accident wherever it appears, whatever the form.
+/// Minimum length of a value that is masked wherever it appears, in any form.
 pub const LONG_MIN: usize = 8;
 
-/// A value this long is no accident where it stands alone.
+/// Minimum length of a value that is masked as a separate word.
 pub const SHORT_MIN: usize = 4;
 
-/// The most bytes that one byte is written in, once: `&#x41;` and `\\u0041`.
+/// Maximum number of bytes that one encoding level uses for a byte: `&#x41;` and `\\u0041`.
 const WRITTEN: usize = 6;
 
-/// One way in which a value is written.
+/// One encoded form of a value.
 pub(super) struct Form {
-    /// What to look for.
+    /// The bytes to search for.
     pub bytes: Vec<u8>,
-    /// Whether no word may go on before or after it.
+    /// True if it only counts as a separate word.
     pub alone: bool,
-    /// Whether the base64 digit before it holds bits of it too.
+    /// True if the base64 digit before it also encodes bits of the value.
     pub before: bool,
-    /// Whether the base64 digit after it does.
+    /// True if the base64 digit after it also encodes bits of the value.
     pub after: bool,
 }
 
@@ -67,7 +66,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Values with their names. Nothing is built before a text is looked at.
+    /// Creates the set from names and values. The automaton is built when the first text is searched.
     pub(super) fn new(
         prefix: &'static str,
         values: impl IntoIterator<Item = (String, String)>,
@@ -81,7 +80,7 @@ impl Known {
             let lines = lines(value).map(Form::plain);
             for mut form in forms::of(value).into_iter().chain(lines) {
                 form.bytes.retain(|byte| !is_line_end(*byte));
-                // The longest explanation of the same bytes stays: it masks what belongs to them, too.
+                // The form of the longest value wins: its mask covers more of the surroundings.
                 forms.entry(form.bytes.clone()).or_insert((number, form));
             }
         }
@@ -104,17 +103,17 @@ impl Known {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values to search for.
     pub(super) fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
 
-    /// The most bytes that one of them takes, line ends aside.
+    /// Maximum length of a value's form in bytes, without line ends.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// All known values in a text.
+    /// Finds all known values in a text.
     pub(super) fn find(&self, text: &[u8], findings: &mut Vec<Finding>) {
         if self.forms.is_empty() {
             return;
@@ -139,7 +138,7 @@ impl Known {
         self.find_in_pieces(automaton, text, findings);
     }
 
-    /// The values in strings of JSON that follow each other, and in hex dumps.
+    /// Finds values in consecutive JSON strings and in hex dumps.
     fn find_in_pieces(&self, automaton: &AhoCorasick, text: &[u8], findings: &mut Vec<Finding>) {
         if let Some(joined) = pieces::strings(text, |a, b| self.pairs.contains(&(a, b))) {
             let mut found = |at: Range<usize>, rule: String| {
@@ -178,14 +177,14 @@ impl Known {
     }
 }
 
-/// The lines of a value of several, which are as secret by themselves. What only frames a key is public.
+/// The lines of a multi-line value, which are secret by themselves. The header and footer of a key are public.
 fn lines(value: &str) -> impl Iterator<Item = &str> {
     let several = value.contains('\n');
     let lines = value.lines().map(str::trim).filter(move |_| several);
     lines.filter(|line| line.len() >= LONG_MIN && !line.starts_with("-----"))
 }
 
-/// What is to be masked for a form found here; nothing if it is a part of another word.
+/// The range to mask for a form found at `at`; `None` if it is part of a longer word.
 fn place(form: &Form, text: &[u8], at: Range<usize>) -> Option<Range<usize>> {
     let is = |at: Option<usize>, is: fn(u8) -> bool| {
         at.and_then(|at| text.get(at)).is_some_and(|byte| is(*byte))
@@ -207,7 +206,7 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// A text without its line ends.
+/// The text without its line ends.
 fn on_one_line(text: &[u8]) -> Without {
     let ends = text
         .iter()
@@ -216,11 +215,11 @@ fn on_one_line(text: &[u8]) -> Without {
     Without::new(text, ends.map(|(at, _)| at..at + 1))
 }
 
-/// The fewest bytes of a value that count as its beginning.
+/// Minimum number of bytes of a value that count as its beginning.
 const BEGUN_MIN: usize = 4;
 
 impl Known {
-    /// Where a value may begin that goes on behind the end of the text.
+    /// The offset at which a value may begin that continues behind the end of the text.
     pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(self.longest);
         let plain = self.open_in(text);

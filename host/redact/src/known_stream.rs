@@ -1,18 +1,19 @@
-//! Known values in a stream: masked wherever they stand, with nothing else changed and as little kept back as can be.
+//! Known values in a stream: masked wherever they are, with all other bytes unchanged and as few held back as
+//! possible.
 
 use std::sync::Arc;
 
 use super::known::Known;
 use super::{Redactor, mask};
 
-/// Masks known values in a stream. It keeps back what may be the beginning of one, and the byte before that.
+/// Masks known values in a stream. It holds back a possible beginning of a value, and the byte before it.
 pub struct KnownStream {
     known: Arc<Known>,
     buffer: Vec<u8>,
 }
 
 impl Redactor {
-    /// Masks the known values in a stream; nothing if there are none.
+    /// Creates a stream filter for the known values; `None` if there are none.
     pub fn known_stream(&self) -> Option<KnownStream> {
         let known = self.known.as_ref().filter(|known| !known.is_empty())?;
         Some(KnownStream {
@@ -23,20 +24,20 @@ impl Redactor {
 }
 
 impl KnownStream {
-    /// Takes the next bytes, and gives what can be passed on.
+    /// Takes the next bytes and returns those that can be passed on.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.buffer.extend_from_slice(bytes);
-        // The match at the end may become longer, or turn out to be a part of another.
+        // The match at the end may become longer, or turn out to be part of another one.
         let open = self.known.begun(&self.buffer);
         self.pass(open.saturating_sub(1))
     }
 
-    /// Gives the rest.
+    /// Returns the rest.
     pub fn finish(&mut self) -> Vec<u8> {
         self.pass(self.buffer.len())
     }
 
-    /// Passes on the text before `end`, but for a value that continues behind it.
+    /// Passes on the text before `end`, except for a value that continues behind it.
     fn pass(&mut self, mut end: usize) -> Vec<u8> {
         let whole = end == self.buffer.len();
         let mut findings = Vec::new();

@@ -1,8 +1,8 @@
 //! Detection of secrets, by their form, in data that is about to leave the machine.
 //!
-//! Only rules that know one service's secrets count: what a generic rule takes for one (a long value behind `key=`) is
-//! too often what a request is about. A text is read as it is, and with one level of percent-encoding, base64 or
-//! hexadecimal taken off.
+//! Only rules for the secrets of one service count: matches of a generic rule (a long value after `key=`) are too
+//! often ordinary content of a request. A text is checked as it is, and with one level of percent-encoding, base64 or
+//! hexadecimal decoded.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -12,15 +12,15 @@ use percent_encoding::percent_decode;
 
 use super::{Finding, Redactor, VALUE};
 
-/// The number of bytes of a text that are checked.
+/// Number of bytes of a text that are checked.
 pub const LEAVING_MAX: usize = 1 << 20;
 
-/// The shortest row of digits of base64 that is decoded: no secret of a service has fewer bytes than this encodes.
+/// Minimum length of base64 that is decoded: the secrets of services have at least as many bytes as this encodes.
 const BASE64_MIN: usize = 24;
-/// The least number of hexadecimal digits in a row.
+/// Minimum number of consecutive hexadecimal digits.
 const HEX_MIN: usize = 32;
 
-/// Takes base64 wherever it was cut off.
+/// Accepts base64 that was cut off at any digit.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_allow_trailing_bits(true)
     .with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -28,12 +28,11 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIEN
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Redactor {
-    /// The rule by which a text that is about to leave holds something in the form of a secret; none of those that
-    /// `skip` names.
+    /// The name of the rule of a secret in outgoing text, except for the rules that `skip` excludes.
     pub fn leaving(&self, text: &[u8], skip: impl Fn(&str) -> bool) -> Option<String> {
         let text = text.get(..LEAVING_MAX).unwrap_or(text);
         let found = |text: &[u8]| {
-            // Known values are refused, not asked about.
+            // Known values are rejected elsewhere, without a question.
             let is_format = |finding: &Finding| {
                 finding.is_specific() && !finding.rule.starts_with(VALUE) && !skip(&finding.rule)
             };
@@ -62,7 +61,7 @@ impl Redactor {
     }
 }
 
-/// The rows of bytes that are all of a kind and long enough.
+/// The runs of matching bytes that are long enough.
 fn rows(text: &[u8], least: usize, is: fn(&u8) -> bool) -> impl Iterator<Item = &[u8]> {
     let rows = text.split(move |byte| !is(byte));
     rows.filter(move |row| row.len() >= least)
@@ -72,12 +71,12 @@ fn is_base64(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// Decodes a row, in either alphabet. A slash may be the separator of a path.
+/// Decodes a run in both alphabets. A slash may also be a path separator.
 fn base64(row: &[u8]) -> Vec<Vec<u8>> {
     let parts = row.split(|byte| *byte == b'/');
     let parts = parts.filter(|part| part.len() >= BASE64_MIN && part.len() < row.len());
     let decoded = parts.chain([row]).filter_map(|part| {
-        // One digit more than whole bytes take is the first of what was cut off.
+        // A single extra digit is the first of a group that was cut off.
         let whole = if part.len() % 4 == 1 {
             part.len() - 1
         } else {
@@ -105,7 +104,7 @@ mod tests {
     use super::{LEAVING_MAX, Redactor};
     use base64::Engine as _;
 
-    /// Made up, in the form of GitHub's.
+    /// A made-up token in GitHub's format.
     fn token() -> String {
         ["ghp", "_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1"].concat()
     }
@@ -156,6 +155,6 @@ mod tests {
             assert_eq!(found(text), None, "{text}");
         }
         let far = format!("{}{}", " ".repeat(LEAVING_MAX), token());
-        assert_eq!(found(&far), None, "only so much is looked at");
+        assert_eq!(found(&far), None, "only the first bytes are checked");
     }
 }

@@ -1,29 +1,29 @@
-//! Secrets in what leaves a call are masked, so that neither a model nor a log gets to see them.
+//! Masking of secrets in the output of calls, so that neither a model nor a log sees them.
 //!
-//! A [`Redactor`] finds three kinds: what one of gitleaks' rules describes (`github-pat`), what stands below a key such
-//! as `password` in structured data or in JSON text (`key:password`), and values that are known to be secret in every
-//! usual form (`secret:NAME`, see [`Redactor::with_values`]). A finding becomes `[REDACTED:rule]` and everything else
-//! stays as it was: output is masked, never withheld. A string stays a string; numbers and booleans are left alone,
-//! because a schema may promise them.
+//! A [`Redactor`] finds three kinds: matches of gitleaks' rules (`github-pat`), values of keys such as `password` in
+//! structured data or in JSON text (`key:password`), and known secret values in every usual form (`secret:NAME`, see
+//! [`Redactor::with_values`]). A finding becomes `[REDACTED:rule]` and everything else stays unchanged: output is
+//! masked, never withheld. A string stays a string; numbers and booleans are left alone, because a schema may require
+//! them.
 //!
-//! **Order.** Text is sanitized first, then masked, then cut. Sanitizing takes terminal escapes away and writes
-//! invisible characters out, and what it writes hides a secret no more than the characters do. Cutting before masking
-//! would leave the first half of a secret that nobody recognises any more; masking what is cut later costs no more than
-//! the scan. A limit on what is captured at all (16 MiB) cuts earlier, which is why a private key is masked without its
-//! end, too.
+//! **Order.** Text is sanitized first, then masked, then cut. Sanitizing removes terminal escapes and writes invisible
+//! characters out; the written form is ignored by the search just as the characters are. Cutting before masking would
+//! leave the first half of a secret, which no rule recognises any more; masking text that is cut later costs no more
+//! than the scan. A limit on captured output (16 MiB) cuts earlier, which is why a private key without its end is
+//! masked as well.
 //!
-//! **Escapes.** Tools say much in JSON, and JSON in JSON: where a rule could match but for an escape, it is tried once
-//! more on what the text stands for.
+//! **Escapes.** Tools often return JSON, and JSON in JSON: if only an escape prevents a match, the rule is tried again
+//! on the decoded text.
 //!
-//! **Splitting** a secret over several texts does not hide it: parts of one result are also read as one
-//! ([`Redactor::parts`]), a stream keeps back what may still become a secret ([`Stream`]), and so do the lines of a log
-//! ([`Lines`]).
+//! **Splitting** a secret over several texts does not hide it: the parts of one result are also read as one
+//! ([`Redactor::parts`]), and a stream ([`Stream`]) or the lines of a log ([`Lines`]) hold back a possible beginning
+//! of a secret.
 //!
-//! **Cost.** One pass of an Aho-Corasick automaton finds the words that rules begin with; a rule is compiled when its
-//! word is found in a place where it can match, and looks at that place only. Nothing is built at start-up, and no match
-//! is longer than [`REACH`], so that a text of nothing but such words costs a bounded multiple of its length.
+//! **Cost.** One pass of an Aho-Corasick automaton finds the anchor words of the rules; a rule is compiled when its
+//! word is found where it can match, and searches only that part. Nothing is built at start-up, and no match is longer
+//! than [`REACH`], so that a text of nothing but anchors costs a bounded multiple of its length.
 //!
-//! Never here: where values and exceptions come from, and what is done with a call.
+//! Out of scope: the origin of values and exceptions, and the handling of calls.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -74,48 +74,49 @@ use known::Known;
 /// key with many subkeys several times as much.
 pub const REACH: usize = 64 << 10;
 
-/// How much is read again about what is not seen: any token fits. (Of a private key it hides nothing in any case.)
+/// Number of bytes scanned again around invisible characters: any token fits. (They never hide a private key.)
 const VEILED_MAX: usize = 4 << 10;
 
-/// What every mark begins with.
+/// The beginning of every mark.
 pub const MARK: &str = "[REDACTED:";
 
-/// What the names of known values begin with, as rules.
+/// The prefix of the rule names of known values.
 const VALUE: &str = "secret:";
 
-/// Finds secrets and masks them. Clones share what they know.
+/// Finds secrets and masks them. Clones share their data.
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Option<Arc<Known>>,
-    /// Values that were put back into the arguments of a call, under the rules that had masked them.
+    /// Values that were restored into the arguments of a call, by the rules that had masked them.
     restored: Option<Arc<Known>>,
     exceptions: Option<Arc<Exceptions>>,
 }
 
-/// The rules that do not count.
+/// The rules that are ignored.
 #[derive(Debug, Default)]
 struct Exceptions {
     rules: BTreeSet<String>,
-    /// Those of them that would have masked something.
+    /// The exceptions that have let a match through.
     used: Mutex<BTreeSet<String>>,
 }
 
-/// Where the values come from that are masked wherever they stand.
+/// The source of the known values, which are masked wherever they appear.
 pub trait Vault: Send + Sync {
-    /// A redactor that knows them as they are now. Asked for at each call: one whose secrets cannot be known is not
+    /// A redactor with the current values. It is requested for each call; a call whose secrets cannot be read is not
     /// made, because they could not be masked.
     fn redactor(&self) -> Result<Redactor, VaultError>;
 
-    /// The value of one, to be sent where a person has granted that; nothing if there is none of this name.
+    /// The value of a secret, to be sent to a receiver that a person has granted it to; `None` if the name is not
+    /// known.
     fn secret(&self, name: &str) -> Result<Option<String>, VaultError> {
         let _ = name;
         Ok(None)
     }
 }
 
-/// Secrets that cannot be known.
+/// The known values could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("what is secret is not known: {0}")]
+#[error("cannot read the secrets to mask: {0}")]
 pub struct VaultError(pub String);
 
 impl Vault for Redactor {
@@ -124,35 +125,35 @@ impl Vault for Redactor {
     }
 }
 
-/// An exception that cannot be made.
+/// An exception that is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExceptionError {
-    /// There is no such rule.
+    /// The rule does not exist.
     #[error("there is no redaction rule `{rule}`; `mimir redact --rules` lists them")]
     Unknown {
-        /// What was asked for.
+        /// The rule that was requested.
         rule: String,
     },
     /// Known values are never shown.
     #[error(
-        "`{rule}` is the value of a stored secret, which is always masked; `mimir secrets remove` takes it out of the store"
+        "`{rule}` is the value of a stored secret, which is always masked; remove it from the store with `mimir secrets remove`"
     )]
     Value {
-        /// What was asked for.
+        /// The rule that was requested.
         rule: String,
     },
 }
 
 impl Redactor {
-    /// A redactor that knows the rules and no values.
+    /// Creates a redactor with all rules and no known values.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same one that also knows these values, given with their names, and none of those it knew before.
+    /// A copy with these known values, given with their names, in place of the previous ones.
     ///
-    /// A value of [`LONG_MIN`] bytes or more is masked in every usual form wherever it stands, one of [`SHORT_MIN`] or
-    /// more where it stands alone, and a shorter one not at all: it could not be told from ordinary text.
+    /// A value of [`LONG_MIN`] bytes or more is masked in every usual form wherever it appears, one of [`SHORT_MIN`]
+    /// or more as a separate word, and a shorter one not at all: it could not be distinguished from ordinary text.
     #[must_use]
     pub fn with_values<N, V>(&self, values: impl IntoIterator<Item = (N, V)>) -> Self
     where
@@ -169,7 +170,7 @@ impl Redactor {
         }
     }
 
-    /// Adds values that are masked wherever they are, each under the name of the rule that had found it.
+    /// Adds values that are masked wherever they appear, each under the name of the rule that had found it.
     #[must_use]
     pub fn with_restored(&self, values: impl IntoIterator<Item = (String, String)>) -> Self {
         Self {
@@ -178,7 +179,7 @@ impl Redactor {
         }
     }
 
-    /// The same one without these rules, in place of the exceptions it had.
+    /// A copy without these rules, in place of the previous exceptions.
     pub fn except<R: AsRef<str>>(
         &self,
         rules: impl IntoIterator<Item = R>,
@@ -222,14 +223,14 @@ impl Redactor {
         names
     }
 
-    /// Whether this rule does not count here.
+    /// Returns true if this rule is ignored.
     pub fn is_exempt(&self, rule: &str) -> bool {
         self.exceptions
             .as_ref()
             .is_some_and(|exceptions| exceptions.rules.contains(rule))
     }
 
-    /// The same of a rule that has found something, which is remembered.
+    /// Returns true if a rule that matched is ignored, and records that.
     fn lets_through(&self, rule: &str) -> bool {
         let exempt = self.is_exempt(rule);
         if exempt && let Some(exceptions) = &self.exceptions {
@@ -244,7 +245,7 @@ impl Redactor {
         exempt
     }
 
-    /// The rules that have let something through since the exceptions were made.
+    /// The rules that have let a match through since the exceptions were set.
     pub fn let_through(&self) -> Vec<String> {
         let Some(exceptions) = &self.exceptions else {
             return Vec::new();
@@ -256,8 +257,8 @@ impl Redactor {
         used.iter().cloned().collect()
     }
 
-    /// The secrets in a text, in order and apart from each other. The text need not be UTF-8. Invisible characters and
-    /// terminal escapes hide nothing, whether they are there or written out.
+    /// Finds the secrets in a text, in order and without overlaps. The text need not be UTF-8. Invisible characters
+    /// and terminal escapes hide nothing, in raw or in written form.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
         let mut findings = self.seen(text);
         for left in veil::lift(text, VEILED_MAX) {
@@ -271,7 +272,7 @@ impl Redactor {
         mask::merge(findings)
     }
 
-    /// The secrets in a text as it stands, in no particular order.
+    /// Finds the secrets in a text as it is, in no particular order.
     fn seen(&self, text: &[u8]) -> Vec<Finding> {
         let mut findings: Vec<Finding> = scan::engine()
             .find(text)
@@ -282,7 +283,7 @@ impl Redactor {
         let values = [&self.known, &self.restored].into_iter().flatten();
         for known in values.filter(|known| !known.is_empty()) {
             known.find(text, &mut findings);
-            // A writer may escape what need not be escaped: `\u002d`, `%2D`.
+            // A writer may escape characters unnecessarily: `\u002d`, `%2D`.
             for plain in escape::readings(text) {
                 let mut read = Vec::new();
                 known.find(&plain.text, &mut read);
@@ -295,14 +296,14 @@ impl Redactor {
         findings
     }
 
-    /// Masks the secrets in a text; how many there were.
+    /// Masks the secrets in a text and returns their number.
     pub fn text(&self, text: &mut String) -> u32 {
         let findings = self.find(text.as_bytes());
         mask::apply(text, &findings);
         count(findings.len())
     }
 
-    /// Masks the known values in the bytes of a file, whatever they are.
+    /// Masks the known values in the bytes of a file in any format.
     pub fn bytes(&self, bytes: &mut Vec<u8>) -> MaskSummary {
         let mut findings = Vec::new();
         for known in [&self.known, &self.restored].into_iter().flatten() {
@@ -315,7 +316,7 @@ impl Redactor {
         MaskSummary::of(&findings)
     }
 
-    /// Where in the last bytes of a text something may begin that goes on behind its end.
+    /// The offset near the end of a text at which a secret may begin that continues behind the end.
     fn open(&self, text: &[u8]) -> Option<usize> {
         let floor = text.len().saturating_sub(self.reach());
         let near = &text[floor..];
@@ -328,9 +329,9 @@ impl Redactor {
             .map(|at| floor + at)
     }
 
-    /// The most bytes that anything it finds can have.
+    /// The maximum length of anything it finds, in bytes.
     fn reach(&self) -> usize {
-        // A known value may be wrapped into lines, however short.
+        // A known value may be wrapped into lines of any length.
         let longest = self.known.as_ref().map_or(0, |known| 2 * known.longest());
         REACH.max(longest)
     }

@@ -1,16 +1,16 @@
-//! Lines that are shown as they come, such as those of a log.
+//! Lines that are shown as they arrive, such as those of a log.
 
 use super::mask::{self, Finding, Joined};
 use super::{MaskSummary, Redactor};
 
-/// How much of the lines shown before stays in view: rules look at what stands before a secret.
+/// Bytes of earlier lines that stay in view, because rules examine the text before a secret.
 const CONTEXT: usize = 1 << 10;
 
-/// Masks lines one by one. A line is held back only while its end may be the beginning of a secret that goes on in the
-/// next: a private key without its end, a word that a rule begins with and nothing much behind it, the beginning of a
-/// known value. At most [`REACH`](super::REACH) bytes are held.
+/// Masks lines one by one. A line is held back only while its end may be the beginning of a secret that continues in
+/// the next one: a private key without its end, the anchor of a rule with little text behind it, the beginning of a
+/// known value. At most [`REACH`](super::REACH) bytes are held back.
 ///
-/// `T` is whatever belongs to a line and travels with it, such as its level.
+/// `T` is data that belongs to a line, such as its level.
 pub struct Lines<T> {
     redactor: Redactor,
     shown: String,
@@ -24,7 +24,7 @@ struct Held<T> {
 }
 
 impl Redactor {
-    /// Masks lines as they come.
+    /// Creates a filter for lines.
     pub fn lines<T>(&self) -> Lines<T> {
         Lines {
             redactor: self.clone(),
@@ -35,7 +35,7 @@ impl Redactor {
 }
 
 impl<T> Lines<T> {
-    /// Takes the next line; those that can be shown now, in order, and what is masked in them.
+    /// Takes the next line and returns the lines that can be shown now, in order, with a summary of their masks.
     pub fn push(&mut self, tag: T, text: String) -> (Vec<(T, String)>, MaskSummary) {
         self.held.push(Held {
             tag,
@@ -46,13 +46,13 @@ impl<T> Lines<T> {
         self.show(open)
     }
 
-    /// The lines that were held back.
+    /// Returns the lines that were held back.
     pub fn finish(mut self) -> (Vec<(T, String)>, MaskSummary) {
         let all = self.held.len();
         self.show(all)
     }
 
-    /// Finds what is in the held lines; how many of them can be shown.
+    /// Finds the secrets in the held lines and returns how many lines can be shown.
     fn look(&mut self) -> usize {
         let (mut below, mut close) = (Joined::new(), Joined::new());
         below.glue(&self.shown);

@@ -1,22 +1,22 @@
-//! Whether known values are in what is about to go somewhere, where masking them would change what is said.
+//! Detection of known values in outgoing data that cannot be masked without changing its meaning.
 
 use std::sync::Arc;
 
 use super::known::Known;
 use super::{Redactor, VALUE};
 
-/// Looks for known values in bytes that come in pieces. Of the rules it knows nothing: what only looks like a secret
-/// may be what the bytes are about.
+/// Searches for known values in bytes that arrive in chunks. It does not use the rules: the data may legitimately
+/// contain something that only looks like a secret.
 pub struct Lookout {
     known: Arc<Known>,
-    /// The end of what went by, without line ends: a value may go on in the next piece.
+    /// The end of the previous data, without line ends: a value may continue in the next chunk.
     tail: Vec<u8>,
-    /// The names of those that are not looked for.
+    /// The names of values that are not searched for.
     granted: Vec<String>,
 }
 
 impl Redactor {
-    /// A lookout for the known values; nothing if there are none.
+    /// Creates a detector for the known values; `None` if there are none.
     pub fn lookout(&self) -> Option<Lookout> {
         let known = self.known.as_ref().filter(|known| !known.is_empty())?;
         Some(Lookout {
@@ -35,13 +35,13 @@ impl Lookout {
         self
     }
 
-    /// The name of a known value in these bytes, in any usual form, or that ends in them.
+    /// The name of a known value in these bytes, in any usual form, or of one that ends in them.
     pub fn sees(&mut self, bytes: &[u8]) -> Option<String> {
         let ends = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
         self.tail.extend(bytes.iter().filter(ends));
         let mut found = Vec::new();
         self.known.find(&self.tail, &mut found);
-        // One byte more than the longest: a short value counts where it stands alone.
+        // One byte more than the longest: a short value only counts as a separate word.
         let over = self.tail.len().saturating_sub(self.known.longest() + 1);
         self.tail.drain(..over);
         let mut names = found
@@ -51,7 +51,7 @@ impl Lookout {
         Some(name.to_owned())
     }
 
-    /// Looks at something of its own, with no bytes before it.
+    /// Searches independent data, without the bytes before it.
     pub fn apart(&mut self, bytes: &[u8]) -> Option<String> {
         self.tail.clear();
         let seen = self.sees(bytes);

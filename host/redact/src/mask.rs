@@ -1,4 +1,4 @@
-//! Findings: merged where they overlap, and written over the text.
+//! Findings: merged where they overlap, and replaced by marks.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,11 +11,12 @@ use super::{MARK, VALUE, keys};
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What found it: a rule, `key:…` for a value below a key such as `password`, `secret:NAME` for a known value.
+    /// The name of the rule: a gitleaks rule, `key:…` for the value of a key such as `password`, `secret:NAME` for a
+    /// known value.
     pub rule: Cow<'static, str>,
-    /// The first byte of the secret.
+    /// Offset of the first byte of the secret.
     pub start: usize,
-    /// The byte after its last.
+    /// Offset of the byte after its last.
     pub end: usize,
 }
 
@@ -28,18 +29,18 @@ impl Finding {
         }
     }
 
-    /// What stands in its place.
+    /// The mark that replaces it.
     pub(super) fn mark(&self) -> String {
         format!("{MARK}{}]", self.rule)
     }
 
-    /// Returns true if a rule for one format found it, or it is a known value.
+    /// Returns true if it was found by a rule for one format, or is a known value.
     pub(super) fn is_specific(&self) -> bool {
         self.rank() < 2
     }
 
-    /// The precedence of its name where findings overlap: that of a known value, a particular rule, the generic rule,
-    /// the rule for passwords in plain text.
+    /// The precedence of its name where findings overlap: known value, specific rule, generic rule, rule for passwords
+    /// in plain text.
     fn rank(&self) -> u8 {
         match &*self.rule {
             rule if rule.starts_with(VALUE) => 0,
@@ -50,13 +51,13 @@ impl Finding {
     }
 }
 
-/// Returns true if a rule goes by the name before a value and not by the form of the value.
+/// Returns true if a rule depends on the name before a value and not on the form of the value.
 pub(super) fn is_generic(rule: &str) -> bool {
     !rule.starts_with(VALUE)
         && (rule.contains("generic") || rule.starts_with("key:") || rule == PASSWORD)
 }
 
-/// In order, without empty and overlapping ones.
+/// Sorts findings and removes empty and overlapping ones.
 pub(super) fn merge(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.retain(|finding| finding.start < finding.end);
     findings.sort_by(|a, b| (a.start, b.end, a.rank()).cmp(&(b.start, a.end, b.rank())));
@@ -75,7 +76,7 @@ pub(super) fn merge(mut findings: Vec<Finding>) -> Vec<Finding> {
     merged
 }
 
-/// Writes the marks over a text; the findings are merged ones.
+/// Replaces the merged findings in a text by their marks.
 pub(super) fn apply(text: &mut String, findings: &[Finding]) {
     if findings.is_empty() {
         return;
@@ -83,7 +84,7 @@ pub(super) fn apply(text: &mut String, findings: &[Finding]) {
     let mut out = String::with_capacity(text.len());
     let mut kept = 0;
     for finding in findings {
-        // Rules look at bytes: a character goes whole.
+        // Rules match bytes: a character is masked completely.
         let start = text.floor_char_boundary(finding.start).max(kept);
         out.push_str(&text[kept..start]);
         let quote = quote(text, finding);
@@ -96,8 +97,8 @@ pub(super) fn apply(text: &mut String, findings: &[Finding]) {
     *text = out;
 }
 
-/// What a mark has around it. A number below a key of JSON text has no quotes: with those that the key has, JSON stays
-/// JSON, also inside of a string.
+/// The quotes around a mark. A number of a key in JSON text has none: with the quotes that the key has, the text stays
+/// valid JSON, also inside a string.
 pub(super) fn quote<'a>(text: &'a str, finding: &Finding) -> &'a str {
     let Some((before, rest)) = text.split_at_checked(finding.start) else {
         return "";
@@ -112,18 +113,18 @@ pub(super) fn quote<'a>(text: &'a str, finding: &Finding) -> &'a str {
     &before[at - slashes.count()..=at]
 }
 
-/// Texts one after the other, as if they were one.
+/// Texts joined one after the other.
 pub(super) struct Joined {
-    /// All of it.
+    /// The joined text.
     pub text: Vec<u8>,
     places: Vec<Place>,
 }
 
-/// Where a text stands among the others.
+/// The position of a text in the joined text.
 struct Place {
     at: Range<usize>,
     number: usize,
-    /// Whether a finding that goes beyond it is none of its own.
+    /// True if a finding that extends beyond this text does not apply to it.
     alone: bool,
 }
 
@@ -135,12 +136,12 @@ impl Joined {
         }
     }
 
-    /// How many texts there are.
+    /// The number of texts.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Adds what stands between two texts and belongs to none.
+    /// Adds bytes between two texts that belong to neither.
     pub(super) fn glue(&mut self, between: &str) {
         self.text.extend_from_slice(between.as_bytes());
     }
@@ -150,7 +151,7 @@ impl Joined {
         self.place(number, text, false);
     }
 
-    /// Adds a text that is masked only for what is all in it.
+    /// Adds a text that is masked only for findings that lie completely in it.
     pub(super) fn push_alone(&mut self, number: usize, text: &str) {
         self.place(number, text, true);
     }
@@ -165,7 +166,7 @@ impl Joined {
         });
     }
 
-    /// The text of a number; `None` if there is no number.
+    /// The text with a number; empty if there is none.
     pub(super) fn text_of(&self, number: usize) -> &[u8] {
         let place = self
             .places
@@ -184,7 +185,7 @@ impl Joined {
         &self.places[first..last.max(first)]
     }
 
-    /// The parts of a finding in the texts that it touches: the text's number, and the bytes of it.
+    /// The parts of a finding by text: the text's number, and the range in it.
     pub(super) fn parts_of(
         &self,
         finding: &Finding,
@@ -198,19 +199,19 @@ impl Joined {
             })
     }
 
-    /// The pieces of a finding in the texts that it touches.
+    /// The bytes of a finding in each of the texts that it touches.
     pub(super) fn pieces(&self, finding: &Finding) -> impl Iterator<Item = &[u8]> {
         let (start, end) = (finding.start, finding.end);
         let places = self.touched(finding).iter();
         places.map(move |place| &self.text[start.max(place.at.start)..end.min(place.at.end)])
     }
 
-    /// Whether a finding touches more than one text.
+    /// Returns true if a finding touches more than one text.
     pub(super) fn spans(&self, finding: &Finding) -> bool {
         self.touched(finding).len() > 1
     }
 
-    /// Shares findings out among the texts that they touch: lists of findings in each text's own bytes, by number.
+    /// Distributes findings to the texts that they touch: lists of findings with offsets in each text, by number.
     pub(super) fn share(&self, findings: Vec<Finding>, shares: &mut [Vec<Finding>]) {
         for finding in findings {
             for Place { at, number, alone } in self.touched(&finding) {

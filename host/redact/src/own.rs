@@ -1,4 +1,4 @@
-//! Rules for what gitleaks has none for.
+//! Additional rules that gitleaks lacks.
 
 use super::REACH;
 use super::rules::{ALLOW, Allow, Lead, RULE, Rule, Shape};
@@ -10,7 +10,7 @@ macro_rules! line_start {
     };
 }
 
-/// A token that is told by its prefix: what may follow, at most so many bytes in all.
+/// A token that is recognised by its prefix: the characters that may follow it, and the maximum total length.
 const fn prefixed(
     id: &'static str,
     anchors: &'static [&'static str],
@@ -39,7 +39,7 @@ macro_rules! assigned {
     };
 }
 
-/// Rules for what gitleaks has none for.
+/// Additional rules that gitleaks lacks.
 pub(super) static OWN: &[Rule] = &[
     prefixed(
         "docker-access-token",
@@ -142,8 +142,8 @@ pub(super) static OWN: &[Rule] = &[
         160,
         r"00D[A-Za-z0-9]{12,15}![A-Za-z0-9._]{60,130}",
     ),
-    // A private key without its end, as a cut output or a partly read file has it: whole lines of base64 after the
-    // header, and headers of the key itself between the two. Lines may be quoted, escaped or numbered.
+    // A private key without its end, as in cut output or a partly read file: whole lines of base64 after the header,
+    // with optional key headers in between. Lines may be quoted, escaped or numbered.
     Rule {
         id: "private-key",
         anchors: &["-----begin"],
@@ -159,7 +159,7 @@ pub(super) static OWN: &[Rule] = &[
         ),
         ..RULE
     },
-    // A password in an address.
+    // A password in a URL.
     Rule {
         id: "url-password",
         anchors: &["://", r":\/\/"],
@@ -180,7 +180,7 @@ pub(super) static OWN: &[Rule] = &[
         regex: r#"(?i)identified(?:\s{1,8}(?:with|via)\s{1,8}['"`\w]{1,40})?\s{1,8}by\s{1,8}(?:password\s{1,8})?(?:'([^'\n]+)'|"([^"\n]+)")"#,
         ..RULE
     },
-    // A password in plain text, YAML or a settings file. What counts as one is in `excuse`.
+    // A password in plain text, YAML or a settings file. `excuse` filters the false positives.
     Rule {
         id: PASSWORD,
         anchors: &["password", "passwd", "passphrase", "pwd"],
@@ -199,5 +199,5 @@ pub(super) static OWN: &[Rule] = &[
     },
 ];
 
-/// The rule for passwords in plain text, which is the broadest of all.
+/// The rule for passwords in plain text, the broadest of all.
 pub(super) const PASSWORD: &str = "password-assignment";

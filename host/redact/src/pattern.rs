@@ -1,5 +1,5 @@
-//! A rule at work: its expressions are compiled when they are first needed, and a match counts only if the allow-lists
-//! and the entropy agree.
+//! Matching of a single rule: its expressions are compiled on first use, and a match counts only if the allow lists
+//! and the entropy permit.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,39 +13,39 @@ use super::excuse::{self, Excuse};
 use super::rules::{Lead, Rule, Shape, Target};
 use super::scan::Hit;
 
-/// What one compiled expression may take: the largest rule needs a quarter of it. A rule that would need more is a
-/// fault in the table, which a test finds.
+/// Size limit of one compiled expression: the largest rule needs a quarter of it. A test fails if a rule in the table
+/// exceeds it.
 const SIZE_MAX: usize = 1 << 20;
 
-/// What the automaton of one expression may grow to as it is used, so that a hostile text that calls on all rules does
-/// not fill the memory.
+/// Cache limit of the lazy automaton of one expression, so that a hostile text that triggers all rules does not fill
+/// the memory.
 const CACHE_MAX: usize = 256 << 10;
 
-/// The longest lead that belongs to a match, as gitleaks has it.
+/// Maximum length of an identifier before an anchor that belongs to a match, as in gitleaks.
 const IDENTIFIER_MAX: usize = 50;
 
-/// What may stand between an anchor and its assignment: what some rules have behind their anchor, 20 characters more
-/// of an identifier, 3 of space or quotes; and the assignment.
+/// Maximum distance from an anchor to its assignment: the text that some rules have after their anchor, 20 more
+/// characters of an identifier, 3 of space or quotes, and the assignment operator.
 const ASSIGNED_WITHIN: usize = 12 + 20 + 3 + 1;
 
-/// How far escapes are resolved behind an anchor. Nearly always this is enough.
+/// Number of bytes after an anchor in which escapes are resolved first. Nearly always this is enough.
 const NEAR: usize = 384;
 
-/// How far they are if it is not.
+/// Number of bytes if [`NEAR`] is not enough.
 const FAR: usize = 8 << 10;
 
-/// How many bytes more than its width a match may take with escapes in it.
+/// Additional bytes beyond its width that a match with escapes may take.
 const ESCAPES: usize = 128;
 
-/// How much of a part is read with its escapes resolved at a time.
+/// Number of bytes of a part that are read at a time with escapes resolved.
 const PIECE: usize = 256 << 10;
 
-/// An expression, compiled at its first use.
+/// An expression that is compiled on first use.
 #[derive(Default)]
 pub(super) struct Lazy(OnceLock<Option<Regex>>);
 
 impl Lazy {
-    /// The expression; none if it does not compile.
+    /// The compiled expression; `None` if it is not valid.
     pub(super) fn get(&self, expression: &str, anchored: bool) -> Option<&Regex> {
         let compile = || {
             let whole = if anchored {
@@ -65,7 +65,7 @@ impl Lazy {
     }
 }
 
-/// A rule and what is compiled of it.
+/// A rule with its compiled expressions.
 pub(super) struct Pattern {
     pub(super) rule: &'static Rule,
     regex: Lazy,
@@ -74,22 +74,22 @@ pub(super) struct Pattern {
     excuse: Option<Excuse>,
 }
 
-/// One match: where it is, and the secret in it.
+/// A match and the secret in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Match {
-    /// All that matched.
+    /// The range of the whole match.
     pub whole: Range<usize>,
-    /// What is to be masked.
+    /// The range to be masked.
     pub secret: Range<usize>,
 }
 
-/// What came of a stretch with escapes.
+/// The result of matching a section with escapes resolved.
 enum Escaped {
-    /// There is a match that ends here.
+    /// A match that ends at this offset.
     Ends(usize),
-    /// There is one that may go on.
+    /// A match that may continue behind the section.
     Open,
-    /// There is none.
+    /// No match.
     No,
 }
 
@@ -104,7 +104,7 @@ impl Pattern {
         }
     }
 
-    /// Looks for a match that begins at an anchor; where it ends, whether or not it counts.
+    /// Matches the rule at an anchor, and returns the end of the match, even if it does not count.
     pub(super) fn here(
         &self,
         text: &[u8],
@@ -147,7 +147,7 @@ impl Pattern {
         }
     }
 
-    /// The same in a stretch with its escapes resolved.
+    /// Matches the rule at `at` in a section with its escapes resolved.
     fn escaped(
         &self,
         text: &[u8],
@@ -163,7 +163,7 @@ impl Pattern {
                 continue;
             };
             if found.whole.end == plain.text.len() && near.at.end < text.len() {
-                // It may only end here because the stretch does.
+                // The match may only end here because the section does.
                 return Escaped::Open;
             }
             let end = offset + plain.back(found.whole.clone()).end;
@@ -173,20 +173,20 @@ impl Pattern {
         Escaped::No
     }
 
-    /// The match that begins exactly here, as part of an identifier that begins at `start`.
+    /// The match that begins exactly at `at`, as part of an identifier that begins at `start`.
     fn at(&self, text: &[u8], start: usize, at: usize) -> Option<Match> {
         let regex = self.regex.get(self.rule.regex, true)?;
-        // One byte more than a match can have: what stands behind it tells whether it is one.
+        // One byte more than the longest match: expressions examine the byte behind a match.
         let end = text.len().min(at + self.rule.width + 1);
         let window = &text[at..end];
-        // Most anchors begin nothing, and that is told much faster without the groups.
+        // Most anchors begin no match, and a search without groups is much faster.
         regex.find(window)?;
         let mut found = outline(&regex.captures(window)?, at);
         found.whole.start = start;
         Some(found)
     }
 
-    /// Adds the matches in a part of the text that count, also those that only do with escapes resolved.
+    /// Adds the matches in a part of the text that count, including those that need escapes resolved.
     pub(super) fn around(&self, text: &[u8], part: Range<usize>, hits: &mut Vec<Hit>) {
         self.within(text, part.clone(), |found| self.keep(text, found, hits));
         for start in part.clone().step_by(PIECE) {
@@ -200,7 +200,7 @@ impl Pattern {
         }
     }
 
-    /// All matches in a part of the text, whether or not they count, each with the secrets that follow it.
+    /// All matches in a part of the text, even if they do not count, each with the secrets that follow it.
     fn within(&self, text: &[u8], part: Range<usize>, mut found: impl FnMut(Match)) {
         let Some(regex) = self.regex.get(self.rule.regex, false) else {
             return;
@@ -213,7 +213,7 @@ impl Pattern {
             let one = outline(&captures, 0);
             let whole = captures.get_match();
             if whole.end() == end && end < text.len() && step < REACH {
-                // It may only end here because the window does.
+                // The match may only end here because the window does.
                 (at, end) = (whole.start(), text.len().min(end + step));
                 step *= 2;
                 continue;
@@ -224,7 +224,7 @@ impl Pattern {
         }
     }
 
-    /// The secrets right behind another; where the last of them ends.
+    /// Finds the secrets directly after another one, and returns the end of the last one.
     fn follow(&self, text: &[u8], first: &Match, found: &mut impl FnMut(Match)) -> usize {
         let mut at = first.secret.end;
         if self.rule.more.is_empty() {
@@ -259,7 +259,7 @@ impl Pattern {
         }
     }
 
-    /// The same for a match in a stretch with its escapes resolved that begins at `start`.
+    /// Adds a match in a section with escapes resolved that begins at `start`, if it counts.
     fn keep_plain(&self, plain: &Plain, start: usize, found: Match, hits: &mut Vec<Hit>) {
         if self.counts(&plain.text, &found) {
             let at = plain.back(found.secret);
@@ -270,7 +270,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a match is a secret and none of what may pass.
+    /// Returns true if a match is a secret that no allow list or entropy limit excludes.
     fn counts(&self, text: &[u8], found: &Match) -> bool {
         let secret = &text[found.secret.clone()];
         if self.rule.entropy > 0.0 && allow::entropy(secret) <= self.rule.entropy {
@@ -300,7 +300,7 @@ impl Pattern {
             })
     }
 
-    /// Whether all its expressions compile.
+    /// Returns true if all of its expressions compile.
     #[cfg(test)]
     pub(super) fn compiles(&self) -> bool {
         let anchored = matches!(self.rule.shape, Shape::Here(_));
@@ -316,15 +316,14 @@ impl Pattern {
                 })
     }
 
-    /// Whether its main expression has been compiled.
+    /// Returns true if its main expression has been compiled.
     #[cfg(test)]
     pub(super) fn is_compiled(&self) -> bool {
         self.regex.0.get().is_some()
     }
 }
 
-/// Where a match and its secret are, in a text that begins `offset` bytes before. Line ends around a match do not
-/// belong to it.
+/// The ranges of a match and its secret, in a text that begins at `offset`. Line ends around a match are excluded.
 fn outline(captures: &Captures<'_>, offset: usize) -> Match {
     let whole = captures.get_match();
     let mut groups = captures.iter().skip(1).flatten();
@@ -349,7 +348,7 @@ pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether a byte may be part of the identifier in front of an assignment.
+/// Returns true if a byte may be part of the identifier before an assignment.
 pub(super) fn is_identifier(byte: u8) -> bool {
     is_word(byte) || byte == b'.' || byte == b'-'
 }
@@ -359,7 +358,8 @@ fn is_boundary(text: &[u8], at: usize) -> bool {
     before != is_word(text[at])
 }
 
-/// Whether an assignment may follow an anchor that ends at `at`: most words of a text are told apart by this alone.
+/// Returns true if an assignment may follow an anchor that ends at `at`. This check alone excludes most words of a
+/// text.
 fn is_assigned(text: &[u8], at: usize) -> bool {
     let near = &text[at..text.len().min(at + ASSIGNED_WITHIN)];
     let is_space = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r' | b'\'' | b'"' | b'\\');
@@ -370,7 +370,7 @@ fn is_assigned(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// Where the identifier begins that an anchor is in.
+/// The start of the identifier that contains an anchor.
 fn identifier_start(text: &[u8], at: usize) -> usize {
     let lead = text[..at].iter().rev().take(IDENTIFIER_MAX);
     at - lead.take_while(|byte| is_identifier(**byte)).count()

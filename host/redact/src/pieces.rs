@@ -1,18 +1,18 @@
-//! Texts that are cut into pieces by the form that they are shown in: strings of JSON one after the other, and hex dumps.
-//! Read without what is between the pieces, they are searched for known values.
+//! Texts that their display format splits into pieces: consecutive JSON strings, and hex dumps. They are searched for
+//! known values without the bytes between the pieces.
 
 use std::ops::Range;
 
 use super::veil::Without;
 
-/// The longest key between two strings of JSON.
+/// Maximum length of a key between two JSON strings.
 const KEY_MAX: usize = 64;
 
-/// The largest number of other members of an object between two strings.
+/// Maximum number of other object members between two strings.
 const MEMBERS_MAX: usize = 8;
 
-/// A text of JSON without what is between one string and the next; nothing if there is only one string. `goes_on` tells
-/// whether the second byte can follow the first in what is looked for: other strings stay apart.
+/// A JSON text without the bytes between consecutive strings; `None` if there is only one string. Strings are joined
+/// only if `goes_on` returns true for the last byte of one and the first byte of the next.
 pub(super) fn strings(text: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> Option<Without> {
     let mut parts = Vec::new();
     let mut at = 0;
@@ -20,7 +20,7 @@ pub(super) fn strings(text: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> Option<W
         let quote = at + next;
         at = quote + 1;
         if let Some(end) = next_string(text, at) {
-            // Inside of a string of JSON the quote has backslashes.
+            // Inside a JSON string, the quote has backslashes.
             let slashes = text[..quote]
                 .iter()
                 .rev()
@@ -35,7 +35,8 @@ pub(super) fn strings(text: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> Option<W
     (!parts.is_empty()).then(|| Without::new(text, parts.into_iter()))
 }
 
-/// Returns true if a value may continue from one string to the next. Escapes and empty strings may hide that it does.
+/// Returns true if a value may continue from one string to the next. Escapes and empty strings may hide the adjacent
+/// bytes.
 fn may_go_on(before: &[u8], behind: &[u8], goes_on: impl Fn(u8, u8) -> bool) -> bool {
     let is_sign = |byte: &u8| matches!(byte, b'%' | b'&' | b'\\');
     let mut end = before;
@@ -63,7 +64,7 @@ fn next_string(text: &[u8], mut at: usize) -> Option<usize> {
                     separated = true;
                     at += 1;
                 }
-                // A line end in a string of JSON.
+                // A line end inside a JSON string.
                 b'\\' if matches!(text.get(at + 1), Some(b'n' | b't' | b'r')) => at += 2,
                 _ => break,
             }
@@ -121,19 +122,19 @@ fn value_of_key(text: &[u8], start: usize) -> Option<usize> {
 
 /// A line of a hex dump.
 struct DumpLine {
-    /// Its digits, in groups.
+    /// The groups of digits.
     digits: Vec<Range<usize>>,
-    /// The column of characters behind them.
+    /// The column of characters after them.
     characters: Option<Range<usize>>,
 }
 
-/// The longest group of hex digits that a dump shows.
+/// Maximum number of hex digits in a group.
 const GROUP_MAX: usize = 16;
 
-/// The least number of pairs of digits in a line of a dump without offsets.
+/// Minimum number of digit pairs in a line of a dump without offsets.
 const PAIRS_MIN: usize = 4;
 
-/// The digits of the hex dumps in a text, and their columns of characters; nothing where there are none.
+/// The digits of the hex dumps in a text, and their columns of characters; `None` for each that is missing.
 pub(super) fn dumps(text: &[u8]) -> [Option<Without>; 2] {
     let (mut digits, mut characters) = (Vec::new(), Vec::new());
     let mut start = 0;
@@ -152,7 +153,7 @@ pub(super) fn dumps(text: &[u8]) -> [Option<Without>; 2] {
         .map(|kept| (!kept.is_empty()).then(|| Without::new(text, gaps(kept, text.len()))))
 }
 
-/// The gaps between ranges, before the first and behind the last.
+/// The gaps before, between and after ranges.
 fn gaps(kept: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usize>> {
     let starts = std::iter::once(0).chain(kept.clone().into_iter().map(|at| at.end));
     let ends = kept.into_iter().map(|at| at.start).chain([end]);
@@ -162,8 +163,8 @@ fn gaps(kept: Vec<Range<usize>>, end: usize) -> impl Iterator<Item = Range<usize
         .filter(|gap| !gap.is_empty())
 }
 
-/// Reads a line as one of a dump: with an offset, as `xxd` and `hexdump` write it, or pairs with spaces or colons between
-/// them, as `openssl` and `od` do. `goes_on` says that the line before is one.
+/// Parses a line of a dump: with an offset, as `xxd` and `hexdump` write it, or as pairs separated by spaces or
+/// colons, as `openssl` and `od` do. `goes_on` means that the line before is one.
 fn dump_line(line: &[u8], goes_on: bool) -> Option<DumpLine> {
     let line = line.trim_ascii_end();
     let indent = line
@@ -204,11 +205,11 @@ fn dump_line(line: &[u8], goes_on: bool) -> Option<DumpLine> {
     })
 }
 
-/// Pairs of digits somewhere in a line: `Key: 6d:79:2d:6f`, `{0x6d, 0x79, 0x2d, 0x6f}`.
+/// Digit pairs somewhere in a line: `Key: 6d:79:2d:6f`, `{0x6d, 0x79, 0x2d, 0x6f}`.
 fn inline(line: &[u8]) -> Option<Vec<Range<usize>>> {
     let is_pair = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_hexdigit);
     let is_between = |byte: u8| matches!(byte, b' ' | b':' | b'-');
-    // The separators are looked at first: nearly every place of a text is told apart by them.
+    // The separators are checked first, because that excludes nearly every position.
     let begins = |at: usize, near: &[u8]| {
         is_between(near[2])
             && is_between(near[5])
@@ -231,7 +232,7 @@ fn inline(line: &[u8]) -> Option<Vec<Range<usize>>> {
     (digits.len() >= PAIRS_MIN).then_some(digits)
 }
 
-/// The groups of digits from `at` on, and where what follows them begins.
+/// The groups of digits from `at` on, and the offset after them.
 fn groups(line: &[u8], mut at: usize, most: usize) -> (Vec<Range<usize>>, usize) {
     let mut found: Vec<Range<usize>> = Vec::new();
     loop {

@@ -1,8 +1,8 @@
-//! Marks turned back into the values that they stand for, in a text that replaces the one the values are in.
+//! Restores the values behind marks in a text that replaces the one with the values.
 //!
-//! There is no stored state: the present text is masked again, and each mark of the new text is matched with one of its
-//! marks. A value goes back only where it is masked again under the same rule, so that a reader of the new text sees
-//! what was written and no more.
+//! No state is stored: the present text is masked again, and each mark of the new text is matched with one of its
+//! marks. A value is restored only if it is masked again under the same rule, so that a reader of the new text sees
+//! the marks that were written and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -12,10 +12,10 @@ use super::{MARK, Redactor};
 
 mod alignment;
 
-/// The longest name of a rule in a mark.
+/// Maximum length of a rule name in a mark.
 const NAME_MAX: usize = 128;
 
-/// The largest distance from a value at which the ends of its lines are searched.
+/// Maximum distance from a value at which the ends of its lines are searched.
 const LINE_MAX: usize = 4 << 10;
 
 /// A text with marks in place of its secrets, and the value of each mark.
@@ -28,7 +28,7 @@ pub struct MaskedText<'a> {
 /// A mark in a masked text.
 #[derive(Debug, Clone)]
 struct Slot {
-    /// The range in the masked text, with the quotes that masking has put around it.
+    /// The range in the masked text, including the quotes that masking has added around the mark.
     at: Range<usize>,
     /// The mark without these quotes.
     mark: Range<usize>,
@@ -38,7 +38,7 @@ struct Slot {
     in_lines: bool,
 }
 
-/// A text with the values back in it.
+/// A text with its values restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// The text.
@@ -46,18 +46,18 @@ pub struct Restored {
     values: Vec<PutBack>,
 }
 
-/// A value that was put back.
+/// A value that was restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PutBack {
     /// The rule that masks it.
     rule: String,
     /// The range in the text.
     at: Range<usize>,
-    /// True if it was masked before where only its lines were shown.
+    /// True if it was masked before when only its lines were shown.
     in_lines: bool,
 }
 
-/// The reason why a mark cannot be turned back into a value.
+/// The reason why a mark cannot be replaced by its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreError {
     /// The present text has no such mark.
@@ -111,7 +111,7 @@ fn marks(text: &str) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl Redactor {
-    /// Masks a text and keeps the value of each mark.
+    /// Masks a text and records the value of each mark.
     pub fn masked<'a>(&self, original: &'a str) -> MaskedText<'a> {
         let mut text = String::with_capacity(original.len());
         let mut slots = Vec::new();
@@ -166,7 +166,7 @@ impl Redactor {
             .collect()
     }
 
-    /// Returns true if a value is masked where nothing but its lines is shown, as by a search or a read of some lines.
+    /// Returns true if a value is masked when only its lines are shown, as by a search or a read of some lines.
     fn masks_in_lines(&self, text: &str, value: &Range<usize>) -> bool {
         let before = &text.as_bytes()[value.start.saturating_sub(LINE_MAX)..value.start];
         let start = value.start
@@ -183,8 +183,8 @@ impl Redactor {
             .any(|one| start + one.start <= value.start && value.end <= start + one.end)
     }
 
-    /// Checks that each value that was put back is masked where it is now, under the rule whose mark stood there, and in
-    /// its lines alone if it was masked in these before.
+    /// Checks that each restored value is masked at its new position, under the rule of its mark, and in its lines
+    /// alone if it was masked in them before.
     pub fn hides(&self, restored: &Restored) -> Result<(), RestoreError> {
         let found = self.values_of(&restored.text);
         let hidden: HashMap<_, _> = found
@@ -207,7 +207,7 @@ impl Redactor {
 }
 
 impl Restored {
-    /// A text without marks.
+    /// Creates a text without marks.
     pub fn plain(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -215,7 +215,7 @@ impl Restored {
         }
     }
 
-    /// Puts several texts together to one.
+    /// Concatenates several texts.
     pub fn concat(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut all = Self::plain(String::new());
         for part in parts {
@@ -232,7 +232,7 @@ impl Restored {
 }
 
 impl<'a> MaskedText<'a> {
-    /// The text as it is shown.
+    /// The masked text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -243,7 +243,7 @@ impl<'a> MaskedText<'a> {
         values.map(|slot| self.rule(slot)).collect()
     }
 
-    /// The values that are masked in it, each with the rule that found it.
+    /// The masked values, each with the rule that found it.
     pub fn values(&self) -> Vec<(String, String)> {
         let pair = |slot: &Slot| Some((self.rule(slot).to_owned(), self.value(slot)?.to_owned()));
         self.slots.iter().filter_map(pair).collect()
@@ -257,7 +257,7 @@ impl<'a> MaskedText<'a> {
         slot.value.clone().map(|at| &self.original[at])
     }
 
-    /// The range in the original of a part of the shown text; `None` if it begins or ends inside of a mark.
+    /// The range in the original of a range of the masked text; `None` if it begins or ends inside a mark.
     pub fn original(&self, part: Range<usize>) -> Option<Range<usize>> {
         Some(self.back(part.start)?..self.back(part.end)?)
     }
@@ -275,7 +275,7 @@ impl<'a> MaskedText<'a> {
         }
     }
 
-    /// A part of the text, as if it were all of it. The part neither begins nor ends inside of a mark.
+    /// A part of the text as a text of its own; `None` if it begins or ends inside a mark.
     pub fn part(&self, part: Range<usize>) -> Option<MaskedText<'a>> {
         let at = self.original(part.clone())?;
         let original = &self.original[at.clone()];
@@ -297,9 +297,9 @@ impl<'a> MaskedText<'a> {
         })
     }
 
-    /// Puts the values back into a text that is to replace this one. `around` is the text that this one is a part of,
-    /// for marks that the part does not have; there all marks of the name must have the same value. `is_written` tells
-    /// of a rule whether its mark is literal text where it replaces no value.
+    /// Restores the values in a text that is to replace this one. `around` is the text that contains this one, for
+    /// marks that the part does not have; there, all marks of a name must have the same value. `is_written` returns
+    /// true for a rule if its mark is literal text where it replaces no value.
     pub fn restore(
         &self,
         new: &str,
@@ -317,7 +317,7 @@ impl<'a> MaskedText<'a> {
             let Some(value) = source.value(slot) else {
                 continue;
             };
-            // The quotes that masking has put around a number go, too.
+            // The quotes that masking has added around a number are removed as well.
             let quote = &source.text[slot.at.start..slot.mark.start];
             let is_quoted = new[..at.start].ends_with(quote) && new[at.end..].starts_with(quote);
             let by = if is_quoted { quote.len() } else { 0 };

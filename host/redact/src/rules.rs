@@ -1,14 +1,14 @@
-//! The rules as tables: gitleaks' and a few of our own. Nothing is compiled here.
+//! The rules as tables: gitleaks' and our own. Nothing is compiled here.
 
 use super::REACH;
 use super::own::OWN;
 
-/// How a rule is found once one of its anchors is.
+/// The search method of a rule, once one of its anchors is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A match begins at the anchor, behind the lead.
+    /// A match begins at the anchor, after the lead.
     Here(Lead),
-    /// A match is somewhere around the anchor: so many bytes before its start and after its end.
+    /// A match is somewhere around the anchor, within these distances.
     Around {
         /// Bytes before the anchor's start.
         before: usize,
@@ -17,69 +17,69 @@ pub(super) enum Shape {
     },
 }
 
-/// What has to stand before an anchor that begins a match.
+/// The required text before an anchor that begins a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lead {
     /// Anything.
     Free,
     /// A word boundary.
     Word,
-    /// The beginning of an identifier, which belongs to the match; behind it an assignment.
+    /// The beginning of an identifier, which belongs to the match; an assignment follows.
     Identifier,
 }
 
-/// What an allow-list looks at.
+/// The text that an allow list is applied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// The secret.
     Secret,
-    /// All that the rule matched.
+    /// The whole match.
     Match,
-    /// The lines in which it did.
+    /// The lines that contain the match.
     Line,
 }
 
-/// What is no secret although a rule says so.
+/// An exception from a rule.
 #[derive(Debug)]
 pub(super) struct Allow {
-    /// What the expression is held against.
+    /// The text that the expression is applied to.
     pub target: Target,
-    /// No expression if empty.
+    /// The expression; empty for none.
     pub regex: &'static str,
-    /// Whether a word of `stopwords.txt` in the secret excuses it.
+    /// True if a word of `stopwords.txt` in the secret excludes the match.
     pub stopwords: bool,
 }
 
-/// One rule.
+/// A rule.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// Its name; rules that begin in more than one way have an entry for each.
+    /// The name of the rule; rules that begin in more than one way have an entry for each.
     pub id: &'static str,
     /// Words to look for, in lower case.
     pub anchors: &'static [&'static str],
-    /// A word that must be somewhere in the text as well, if not empty.
+    /// Another word that must be somewhere in the text; empty for none.
     pub gate: &'static str,
-    /// How to go on from an anchor.
+    /// The search method once an anchor is found.
     pub shape: Shape,
-    /// The longest match in bytes, of a rule that is found where its anchor is.
+    /// Maximum length of a match in bytes, for a rule that matches at its anchor.
     pub width: usize,
-    /// What it matches. The first group that takes part is the secret; without one, everything is.
+    /// The expression. The first group that matches is the secret; without groups it is the whole match.
     pub regex: &'static str,
-    /// What may follow a secret and is another, if not empty.
+    /// An expression for further secrets after the first one; empty for none.
     pub more: &'static str,
-    /// Secrets have more bits per byte than this.
+    /// Minimum entropy of a secret in bits per byte, exclusive.
     pub entropy: f64,
-    /// What it lets pass.
+    /// The exceptions.
     pub allow: &'static [Allow],
 }
 
-/// gitleaks' file.
+/// gitleaks' rule file.
 pub(super) struct Table {
     /// Its rules.
     pub rules: &'static [Rule],
-    /// What all rules let pass.
+    /// The exceptions for all rules.
     pub allow: Allow,
-    /// Secrets with one of these inside pass.
+    /// Secrets that contain one of these are excluded.
     pub stopwords: &'static [&'static str],
 }
 

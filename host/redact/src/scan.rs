@@ -1,4 +1,4 @@
-//! One pass over the text for the anchors of all rules, and the rules that have one.
+//! One pass over the text for the anchors of all rules, and the matching of the rules found.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,22 +11,22 @@ use super::keys;
 use super::pattern::Pattern;
 use super::rules::{self, Shape};
 
-/// After so many bytes the automaton is worth building that is three times as fast and takes a millisecond to build
-/// instead of a third of one.
+/// Number of scanned bytes after which the faster automaton is built: it is three times as fast, but takes a
+/// millisecond to build instead of a third of one.
 const LARGE: usize = 256 << 10;
 
-/// What an anchor stands for.
+/// The purpose of an anchor word.
 #[derive(Clone, Copy)]
 enum Use {
-    /// The rule of this number may match.
+    /// A match of the rule with this number may be here.
     Rule(usize),
-    /// The rule of this number wants this word somewhere.
+    /// The rule with this number requires this word somewhere.
     Gate(usize),
     /// A key of JSON text may be here.
     Key,
 }
 
-/// Anchors and rules. Rules are compiled as they are needed.
+/// The anchors and rules. Rules are compiled on first use.
 pub(super) struct Engine {
     words: Vec<&'static str>,
     uses: Vec<Vec<Use>>,
@@ -36,7 +36,7 @@ pub(super) struct Engine {
     fast: OnceLock<Option<AhoCorasick>>,
 }
 
-/// A secret: which rule found it, and where it is.
+/// A secret that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hit {
     /// The rule.
@@ -45,24 +45,24 @@ pub(super) struct Hit {
     pub at: Range<usize>,
 }
 
-/// The engine of the process.
+/// The shared engine of the process.
 pub(super) fn engine() -> &'static Engine {
     static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::new);
     &ENGINE
 }
 
-/// Where a rule stands in the text.
+/// The state of a rule in the scan of a text.
 #[derive(Clone, Default)]
 struct Progress {
-    /// Before this nothing of it begins: gitleaks' matches don't overlap.
+    /// The offset before which no further match begins: gitleaks' matches do not overlap.
     next: usize,
-    /// Parts to look at, in order, apart from each other.
+    /// Parts to be searched, in order and without overlaps.
     parts: Vec<Range<usize>>,
-    /// Whether the word was seen that it wants.
+    /// True if the required word was found.
     open: bool,
 }
 
-/// One text being looked through.
+/// The scan of one text.
 struct Scan<'a> {
     text: &'a [u8],
     progress: Vec<Progress>,
@@ -82,7 +82,7 @@ impl Engine {
             }
         }
         uses.extend(keys::WORDS.iter().map(|word| (*word, Use::Key)));
-        // Stable, so that the rules of a word keep their order.
+        // A stable sort, so that the rules of a word keep their order.
         uses.sort_by_key(|(word, _)| *word);
         let mut engine = Self {
             words: Vec::new(),
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// All secrets that the rules find, in no particular order.
+    /// Finds all secrets by the rules, in no particular order.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Hit> {
         let mut scan = Scan {
             text,
@@ -138,7 +138,7 @@ impl Engine {
         };
         let mut next_key = 0;
         for anchor in automaton.find_overlapping_iter(text) {
-            // Most texts have no anchor in them, and need no list of all rules.
+            // Most texts contain no anchor and need no state for all rules.
             if scan.progress.is_empty() {
                 scan.progress = vec![Progress::default(); self.patterns.len()];
             }
@@ -167,7 +167,7 @@ impl Engine {
         scan.hits
     }
 
-    /// An anchor of a rule was found: matches the rule there, or notes the part to look at.
+    /// Handles an anchor of a rule: matches the rule there, or records the part to be searched.
     fn anchored(&self, scan: &mut Scan<'_>, number: usize, anchor: Range<usize>) {
         let pattern = &self.patterns[number];
         let Scan {
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// How many rules have been compiled, and whether an automaton has been built.
+    /// The number of compiled rules, and whether an automaton has been built.
     #[cfg(test)]
     pub(super) fn warmth(&self) -> (usize, bool) {
         let compiled = self.patterns.iter().filter(|pattern| pattern.is_compiled());
@@ -205,24 +205,25 @@ impl Engine {
         (compiled.count(), built)
     }
 
-    /// The rules, to look at them one by one.
+    /// All rules.
     #[cfg(test)]
     pub(super) fn patterns(&self) -> &[Pattern] {
         &self.patterns
     }
 }
 
-/// How far from the end a word can stand with anything but a token behind it, and still be followed by its secret.
+/// Maximum distance from the end at which a word can still be followed by its secret, if other text than a token is
+/// between.
 const NEAR: usize = 40;
 
-/// The longest token that may go on behind the end.
+/// Maximum length of a token that may continue behind the end.
 const TOKEN_MAX: usize = 4 << 10;
 
-/// The fewest bytes that can be the beginning of a word: fewer are the end of too many others.
+/// Minimum number of bytes that count as the beginning of a word: fewer are the end of too many other words.
 const BEGUN_MIN: usize = 3;
 
 impl Engine {
-    /// Where a secret may begin that goes on behind the end of the text.
+    /// The offset at which a secret may begin that continues behind the end of the text.
     pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(TOKEN_MAX);
         let automaton = self.automaton(0)?;
@@ -247,7 +248,7 @@ impl Engine {
     }
 }
 
-/// Where a private key begins that has no end.
+/// The offset of a private key without an end.
 fn open_key(text: &[u8]) -> Option<usize> {
     let find_last = |word: &[u8]| {
         text.windows(word.len())

@@ -1,27 +1,27 @@
-//! Secrets in a stream of any length, with bounded memory.
+//! Masking of streams of any length with bounded memory.
 
 use super::Redactor;
 use super::mask::Finding;
 
-/// How many bytes are scanned at a time; the longest secret beside them is scanned twice.
+/// Number of bytes scanned at a time; in addition, as many as the longest secret has are scanned twice.
 const BLOCK: usize = 1 << 20;
 
-/// How many bytes stay in view behind what has been passed on: rules look at what stands before a secret.
+/// Bytes that stay in view after they are passed on, because rules examine the text before a secret.
 const CONTEXT: usize = 4 << 10;
 
-/// Masks a stream. What may still turn out to be the beginning of a secret is kept back, up to about 1.2 MB in all; the
-/// longest secret that is found is [`REACH`](super::REACH) bytes long.
+/// Masks a stream. A possible beginning of a secret is held back, up to about 1.2 MB in all; the longest secret that
+/// is found has [`REACH`](super::REACH) bytes.
 pub struct Stream {
     redactor: Redactor,
     buffer: Vec<u8>,
-    /// How much of the buffer has been passed on.
+    /// Number of bytes of the buffer that have been passed on.
     passed: usize,
-    /// Where the buffer begins in the stream.
+    /// Offset of the buffer in the stream.
     offset: usize,
 }
 
 impl Redactor {
-    /// Masks a stream.
+    /// Creates a stream filter.
     pub fn stream(&self) -> Stream {
         Stream {
             redactor: self.clone(),
@@ -33,8 +33,8 @@ impl Redactor {
 }
 
 impl Stream {
-    /// Takes the next bytes and appends what can be passed on to `out`; the secrets in it, at their places in the
-    /// stream.
+    /// Takes the next bytes and appends those that can be passed on to `out`. Returns the secrets in them, with
+    /// offsets in the stream.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Vec<Finding> {
         self.buffer.extend_from_slice(bytes);
         let reach = self.redactor.reach();
@@ -44,8 +44,8 @@ impl Stream {
         self.pass(self.buffer.len() - reach, out)
     }
 
-    /// Appends the whole lines that can be passed on already, for an input that comes slowly; the secrets in them. Those
-    /// in which a secret may have begun are kept back.
+    /// Appends the whole lines that can be passed on now, for a slow input, and returns the secrets in them. Lines in
+    /// which a secret may have begun are held back.
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Vec<Finding> {
         let line_end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n');
         let Some(last) = line_end(&self.buffer[self.passed..]) else {
@@ -61,12 +61,12 @@ impl Stream {
         self.pass(end, out)
     }
 
-    /// Appends the rest to `out`; the secrets in it.
+    /// Appends the rest to `out` and returns the secrets in it.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Vec<Finding> {
         self.pass(self.buffer.len(), out)
     }
 
-    /// Passes on what stands before `end`, and a secret that begins there as a whole.
+    /// Passes on the text before `end`, including all of a secret that begins there.
     fn pass(&mut self, end: usize, out: &mut Vec<u8>) -> Vec<Finding> {
         let mut findings = self.redactor.find(&self.buffer);
         findings.retain(|finding| finding.end > self.passed && finding.start < end);

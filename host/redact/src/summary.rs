@@ -13,12 +13,12 @@ pub struct MaskSummary {
 }
 
 impl MaskSummary {
-    /// The number of masked secrets. One that is in the text of a result and in its structured form counts once.
+    /// The number of masked secrets. A secret both in the text of a result and in its structured form counts once.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The rules that found them.
+    /// The rules that found the secrets.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| &**rule)
     }
@@ -29,7 +29,7 @@ impl MaskSummary {
         self.rules().any(|rule| !mask::is_generic(rule))
     }
 
-    /// Adds the masks of something else.
+    /// Adds the masks of another result.
     pub fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.rules.extend(other.rules);
@@ -44,7 +44,7 @@ impl MaskSummary {
         all
     }
 
-    /// The masks of texts and of the value that says the same.
+    /// The masks of texts and of the value with the same content.
     pub(super) fn of_twins<'a>(pieces: impl IntoIterator<Item = Piece<'a>>) -> Self {
         /// A rule and the secret that it found.
         type Found<'a> = (&'a Cow<'static, str>, &'a [u8]);

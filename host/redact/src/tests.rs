@@ -1,4 +1,4 @@
-//! What is masked, what is not, and that it cannot be hidden.
+//! Tests of masking: secrets that are masked, text that is not, and attempts to hide a secret.
 
 mod examples;
 mod formats;
@@ -13,10 +13,10 @@ mod text;
 mod value;
 mod window;
 
-/// A token of a form that a rule knows, and that no word is in.
+/// A token in the format of a rule, without any stop word.
 const TOKEN: &str = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
 
-/// A private key, as far as anyone can tell.
+/// A text in the form of a private key.
 fn private_key() -> String {
     let lines: Vec<String> = (0..20)
         .map(|n| format!("MIIEpQIBAAKCAQEAn6{n:02}O8li+SX4m98LLYt/PKSzEmQ++ZBD7Loh9P13f4yQ92EF"))

@@ -1,4 +1,4 @@
-//! Several texts that belong together: the parts of a result, the strings of a structured value.
+//! Several related texts: the parts of a result, the strings of a structured value.
 
 use serde_json::{Map, Value};
 
@@ -7,21 +7,21 @@ use super::mask::{self, Finding, Joined};
 use super::summary::{MaskSummary, Piece};
 use super::{Redactor, SHORT_MIN};
 
-/// The shortest piece of a split secret that is masked wherever it is.
+/// Minimum length of a piece of a split secret that is masked wherever it appears.
 const PIECE_MIN: usize = 6;
 
-/// Texts, and what is found in each.
+/// Related texts and their findings.
 struct Together {
-    /// One below the other.
+    /// The texts, separated from each other.
     below: Joined,
-    /// Without anything between those that may be pieces of one text.
+    /// The texts, joined without separators where they may be pieces of one text.
     close: Joined,
-    /// The strings of each object, as `close` has those of lists.
+    /// The strings of each object, joined as `close` joins those of lists.
     fields: Joined,
     shares: Vec<Vec<Finding>>,
-    /// Numbers that are secrets, as they are written, each with its place among the shares.
+    /// Numbers that are secrets, as they are written, each with its index in the shares.
     digits: Vec<(usize, String)>,
-    /// Whether the next string of a value may go on where the last text ended.
+    /// True if the next string of a value may continue the last text.
     joins: bool,
 }
 
@@ -37,34 +37,34 @@ impl Together {
         }
     }
 
-    /// Adds a text; its number.
+    /// Adds a text and returns its number.
     fn push(&mut self, text: &str) -> usize {
         self.below.push(self.shares.len(), text);
         self.shares.push(Vec::new());
         self.shares.len() - 1
     }
 
-    /// Adds a key of an object. A schema knows keys by their names: what begins in the value before is no reason to
-    /// change one.
+    /// Adds a key of an object. Schemas refer to keys by name, so a finding that begins in the value before does not
+    /// change a key.
     fn push_key(&mut self, key: &str) {
         self.below.push_alone(self.shares.len(), key);
         self.shares.push(Vec::new());
     }
 
-    /// Finds everything; what is to be masked in each text.
+    /// Finds all secrets, by text.
     fn find(&mut self, redactor: &Redactor, texts: usize) {
         let findings = redactor.find(&self.below.text);
         self.below.share(findings, &mut self.shares);
         if self.close.len() > 1 {
             let mut findings = redactor.find(&self.close.text);
-            // Inside of one text the view above is the right one.
+            // Secrets inside a single text were found above already.
             findings.retain(|finding| self.close.spans(finding));
             self.share_split(findings, |all| &all.close, texts);
         }
         if self.fields.len() > 1 {
             let mut findings = redactor.find(&self.fields.text);
-            // What a generic rule finds may be the end of one field and the beginning of the next.
-            // What one of them holds by itself does not go on in the next.
+            // A match of a generic rule may be the end of one field and the beginning of the next, so only specific
+            // rules count. A secret inside one field does not continue in the next.
             let is_new = |finding: &Finding| {
                 self.fields.parts_of(finding).all(|(number, at)| {
                     let share = self.shares[number].iter();
@@ -83,8 +83,8 @@ impl Together {
         }
     }
 
-    /// Shares out what is split over several texts. A piece of it that one of the first texts shows as well is masked
-    /// there, too: they often say the same as the value, in a form of their own.
+    /// Distributes findings that are split over several texts. A piece that also appears in one of the first texts is
+    /// masked there as well: they often repeat the value in another format.
     fn share_split(&mut self, findings: Vec<Finding>, view: fn(&Self) -> &Joined, texts: usize) {
         let mut pieces = Vec::new();
         for finding in &findings {
@@ -127,19 +127,19 @@ impl Together {
 }
 
 impl Redactor {
-    /// Masks the secrets in the parts of one result, also those that begin in one part and end in another; how many
-    /// marks were written.
+    /// Masks the secrets in the parts of one result, including those that begin in one part and end in another, and
+    /// returns the number of marks.
     pub fn parts<'a>(&self, parts: impl IntoIterator<Item = &'a mut String>) -> u32 {
         self.mask_all(parts, None).count()
     }
 
-    /// Masks the secrets in all strings and keys of a value, and the strings below keys such as `password`; how many
-    /// marks were written. The value keeps its form.
+    /// Masks the secrets in all strings and keys of a value, and the strings of keys such as `password`, and returns
+    /// the number of marks. The structure of the value is unchanged.
     pub fn value(&self, value: &mut Value) -> u32 {
         self.parts_and_value(std::iter::empty(), Some(value))
     }
 
-    /// Masks texts and the value that goes with them; how many secrets there were.
+    /// Masks texts and the value that belongs to them, and returns the number of secrets.
     pub fn parts_and_value<'a>(
         &self,
         parts: impl IntoIterator<Item = &'a mut String>,
@@ -148,8 +148,8 @@ impl Redactor {
         self.mask_all(parts, value).count()
     }
 
-    /// Masks texts and the value that goes with them, also what begins in one text and ends in the next, or begins in the
-    /// last of the texts and ends in the first string of the value.
+    /// Masks texts and the value that belongs to them, including secrets that begin in one text and end in the next,
+    /// or begin in the last text and end in the first string of the value.
     pub fn mask_all<'a>(
         &self,
         parts: impl IntoIterator<Item = &'a mut String>,
@@ -185,7 +185,7 @@ impl Redactor {
         summary
     }
 
-    /// Reads all strings in order, each key before its value and beside it, as a rule wants to see them.
+    /// Collects all strings in order, each key before its value, as rules expect them.
     fn collect(&self, value: &Value, kind: Option<Kind>, together: &mut Together) {
         match value {
             Value::String(text) => {
@@ -212,7 +212,7 @@ impl Redactor {
                 together.close.glue("\n\n");
             }
             Value::Object(map) => {
-                // `{"name": "DB_PASSWORD", "value": "…"}` is a key and its value, too.
+                // `{"name": "DB_PASSWORD", "value": "…"}` is a key and its value as well.
                 let name = ["name", "key"]
                     .iter()
                     .find_map(|name| map.get(*name)?.as_str());
@@ -236,7 +236,7 @@ impl Redactor {
                 together.fields.glue("\n\n");
             }
             Value::Number(digits) => {
-                // A mark takes its place only where it is a secret: everything else keeps its form.
+                // Only a number that is a secret becomes a string with a mark.
                 let digits = digits.to_string();
                 let kind = kind.filter(|kind| {
                     digits.len() >= SHORT_MIN
@@ -254,7 +254,7 @@ impl Redactor {
     }
 }
 
-/// Writes the marks, in the order in which `collect` reads.
+/// Writes the marks, in the order of `collect`.
 fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<Finding>>) {
     match value {
         Value::String(text) => mask::apply(text, &shares.next().unwrap_or_default()),
@@ -264,7 +264,7 @@ fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<Finding>>) {
             for (mut key, mut item) in std::mem::take(map) {
                 mask::apply(&mut key, &shares.next().unwrap_or_default());
                 write(&mut item, shares);
-                // Two secrets as keys of one object must not become one entry.
+                // Two masked keys of one object must not become one entry.
                 let mut free = key.clone();
                 let mut again = 2;
                 while entries.contains_key(&free) {

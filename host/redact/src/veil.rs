@@ -1,22 +1,22 @@
-//! What stands in a text without being seen: taken out, so that a secret with some of it inside is found all the same.
+//! Removal of invisible parts of a text, so that a secret that contains some is found as well.
 //!
-//! These are terminal escapes and other controls, characters that nothing is shown for, and the `\u{…}` that
+//! These are terminal escapes and other control characters, characters without a visible form, and the `\u{…}` that
 //! `mimir_core::text::sanitize` writes in place of both.
 
 use std::ops::Range;
 
-/// A stretch of a text without some of its parts.
+/// A section of a text without some of its parts.
 pub(super) struct Without {
-    /// What is left.
+    /// The remaining text.
     pub text: Vec<u8>,
-    /// Where the stretch is.
+    /// The range of the section.
     whole: Range<usize>,
-    /// Where something was taken out: the place in what is left, and how many bytes are gone up to there.
+    /// The removed parts: the offset of each in the remaining text, and the number of bytes removed up to there.
     cuts: Vec<(usize, usize)>,
 }
 
 impl Without {
-    /// A stretch that begins here and that nothing is known of yet.
+    /// An empty section that begins at `start`.
     fn from(start: usize) -> Self {
         Self {
             text: Vec::new(),
@@ -25,7 +25,7 @@ impl Without {
         }
     }
 
-    /// Goes on to a part and leaves it out.
+    /// Extends the section by the text up to a part, and leaves the part out.
     fn skip(&mut self, text: &[u8], part: Range<usize>) {
         self.text
             .extend_from_slice(&text[self.whole.end..part.start]);
@@ -40,21 +40,21 @@ impl Without {
         }
     }
 
-    /// Goes on to the end.
+    /// Extends the section to `end`.
     fn to(mut self, text: &[u8], end: usize) -> Self {
         self.text.extend_from_slice(&text[self.whole.end..end]);
         self.whole.end = end;
         self
     }
 
-    /// The whole text without these parts, which are in order and apart from each other.
+    /// The whole text without these parts, which are in order and do not overlap.
     pub(super) fn new(text: &[u8], parts: impl Iterator<Item = Range<usize>>) -> Self {
         let mut out = Self::from(0);
         parts.for_each(|part| out.skip(text, part));
         out.to(text, text.len())
     }
 
-    /// Where bytes of what is left are in the text.
+    /// The range in the text of a range of the remaining text.
     pub(super) fn back(&self, at: Range<usize>) -> Range<usize> {
         let gone = |at: usize| match self.cuts.partition_point(|(place, _)| *place <= at) {
             0 => 0,
@@ -83,14 +83,15 @@ impl Without {
         pieces.into_iter()
     }
 
-    /// Whether this ends where the stretch does, but not the text: there may be more of it.
+    /// Returns true if the range touches an end of the section that is not an end of the text: there may be more of
+    /// it.
     pub(super) fn breaks_off(&self, at: &Range<usize>, text: &[u8]) -> bool {
         (at.start == self.whole.start && at.start > 0)
             || (at.end == self.whole.end && at.end < text.len())
     }
 }
 
-/// The stretches of the text that look like something else than they are, with `around` bytes about what is not seen.
+/// The sections around the invisible parts of a text, with `around` bytes on each side.
 pub(super) fn lift(text: &[u8], around: usize) -> impl Iterator<Item = Without> {
     let mut unseen = Unseen { text, at: 0 }.peekable();
     std::iter::from_fn(move || {
@@ -105,13 +106,13 @@ pub(super) fn lift(text: &[u8], around: usize) -> impl Iterator<Item = Without> 
     })
 }
 
-/// The parts of a text that are not seen.
+/// Iterator over the invisible parts of a text.
 struct Unseen<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-/// Texts are looked through in pieces of this size: most have nothing in them that would have to be looked at.
+/// Texts are scanned in chunks of this size: most contain nothing that needs a closer look.
 const PIECE: usize = 64;
 
 impl Iterator for Unseen<'_> {
@@ -120,7 +121,7 @@ impl Iterator for Unseen<'_> {
     fn next(&mut self) -> Option<Range<usize>> {
         while self.at < self.text.len() {
             let piece = &self.text[self.at..self.text.len().min(self.at + PIECE)];
-            // Without a way out in between: this is done for many bytes at once.
+            // No early exit, so that the compiler can vectorise the loop.
             let plain = piece
                 .iter()
                 .fold(true, |plain, byte| plain & is_plain(*byte));
@@ -144,7 +145,7 @@ impl Iterator for Unseen<'_> {
     }
 }
 
-/// Whether a byte is seen, and begins nothing that is not.
+/// Returns true if a byte is visible and begins nothing invisible.
 fn is_plain(byte: u8) -> bool {
     match byte {
         b'\t' | b'\n' | b'\r' => true,
@@ -154,7 +155,7 @@ fn is_plain(byte: u8) -> bool {
     }
 }
 
-/// How many bytes at the beginning of a text are not seen.
+/// The number of invisible bytes at the beginning of a text.
 fn unseen(text: &[u8]) -> usize {
     match text {
         [0x1b, b'[', rest @ ..] => {
@@ -173,7 +174,7 @@ fn unseen(text: &[u8]) -> usize {
             }
         }
         [0..=0x1f | 0x7f, ..] => 1,
-        // What most texts in other scripts have is told apart by two bytes.
+        // Two bytes are enough to exclude most texts in other scripts.
         [0xe3, second, ..] if *second != 0x85 => 0,
         [0xc2, second, ..] if *second > 0xad => 0,
         [0xc2..=0xff, ..] => {
@@ -185,7 +186,7 @@ fn unseen(text: &[u8]) -> usize {
     }
 }
 
-/// Whether nothing is shown for a character: Unicode's default ignorable code points, and the controls after ASCII.
+/// Returns true for a character without a visible form: Unicode's default ignorable code points, and the C1 controls.
 fn is_blank(c: char) -> bool {
     matches!(c,
         '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'

@@ -1,22 +1,21 @@
-//! A piece of a longer text, masked as the whole would be: where it is cut hides nothing.
+//! A section of a longer text, masked as in the whole text: a cut hides no secret.
 
 use super::{Redactor, mask};
 
-/// How much before and behind a piece is looked at with it. Nothing that a rule finds is longer.
+/// Number of bytes before and after a section that are scanned with it. No rule finds anything longer.
 pub const AROUND: usize = super::REACH;
 
-/// What is shown of a text.
+/// A masked section of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// The piece, with marks in place of secrets. One that is cut by an end of the piece has its mark, too.
+    /// The section with marks in place of secrets. A secret that is cut by an end of the section has its mark as well.
     pub bytes: Vec<u8>,
-    /// Where in the text the piece ends; the next one begins there.
+    /// The offset in the text at which the section ends and the next one begins.
     pub end: usize,
 }
 
 impl Redactor {
-    /// What is in `text` from `from` on. While more of it comes, what may be the beginning of a secret is held back
-    /// at its end.
+    /// Masks `text` from `from` on. With `more`, a possible beginning of a secret at the end is held back.
     pub fn window(&self, text: &[u8], from: usize, more: bool) -> Window {
         let from = from.min(text.len());
         let findings = self.find(text);

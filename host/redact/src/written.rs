@@ -1,25 +1,25 @@
-//! A text as what it stands for: percent signs, entities of HTML and escapes of JSON and of languages, all mixed and
-//! twice over, for every writer has its own opinion of which characters it has to write otherwise.
+//! Decoding of a text: percent-encoding, HTML entities, and escapes of JSON and programming languages, mixed and
+//! nested, because writers differ in the characters that they escape.
 //!
-//! Never here: what is looked for in it.
+//! Out of scope: the search in the decoded text.
 
 use std::ops::Range;
 
-/// How often a text is read: an address in HTML in JSON is one that people have.
+/// Maximum number of decoding passes: a URL in HTML in JSON occurs in practice.
 const DEPTH: usize = 3;
 
-/// The longest of what stands for one character: two halves of one in JSON.
+/// Maximum length of an encoded character: a surrogate pair in JSON.
 const LONGEST: usize = 12;
 
-/// A text with what stands for characters replaced by them.
+/// A decoded text.
 struct Reading {
     text: Vec<u8>,
-    /// Where something became shorter: the place behind it, and how many bytes are gone up to there.
+    /// The shortened positions: the offset after each, and the number of bytes removed up to there.
     cuts: Vec<(usize, usize)>,
 }
 
 impl Reading {
-    /// Reads a text in which something stands for something else.
+    /// Decodes a text; `None` if nothing in it is encoded.
     fn of(text: &[u8]) -> Option<Self> {
         let mut read: Option<Self> = None;
         let mut at = 0;
@@ -45,8 +45,8 @@ impl Reading {
         Some(read)
     }
 
-    /// Where a place of it is in the text that was read. One inside of a character that takes several bytes is where
-    /// that ends.
+    /// The source offset of an offset in the decoded text. An offset inside a multi-byte character maps to the end of
+    /// the character.
     fn back(&self, at: usize) -> usize {
         match self.cuts.partition_point(|(place, _)| *place <= at) {
             0 => at,
@@ -55,17 +55,17 @@ impl Reading {
     }
 }
 
-/// The readings of a text that differ from it, each of the one before.
+/// The decoded forms of a text that differ from it, each decoded from the one before.
 pub(super) struct Readings(Vec<Reading>);
 
 impl Readings {
-    /// Reads a text as often as something in it stands for something else.
+    /// Decodes a text repeatedly, up to [`DEPTH`] times, while anything in it is encoded.
     pub(super) fn of(text: &[u8]) -> Self {
         let readings = std::iter::successors(Reading::of(text), |read| Reading::of(&read.text));
         Self(readings.take(DEPTH).collect())
     }
 
-    /// The same of a text that goes on: first itself, and each without what its end is only the beginning of.
+    /// The forms of an incomplete text: the text itself first, and each without an incomplete encoding at its end.
     pub(super) fn of_begun(text: &[u8]) -> Self {
         let mut all = vec![Reading {
             text: text[..whole(text)].to_vec(),
@@ -80,12 +80,12 @@ impl Readings {
         Self(all)
     }
 
-    /// Their texts.
+    /// The texts of the forms.
     pub(super) fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|reading| reading.text.as_slice())
     }
 
-    /// Where a part of a reading is in the text.
+    /// The range in the source text of a range of a decoded form.
     pub(super) fn back(&self, reading: usize, at: Range<usize>) -> Range<usize> {
         let readings = self.0[..=reading].iter().rev();
         readings.fold(at, |at, reading| {
@@ -94,7 +94,7 @@ impl Readings {
     }
 }
 
-/// Where a text ends without what its end is only the beginning of.
+/// The length of a text without an incomplete encoding at its end.
 pub(super) fn whole(text: &[u8]) -> usize {
     let mut at = text.len().saturating_sub(LONGEST);
     while let Some(next) = text[at..].iter().position(|byte| is_sign(*byte)) {
@@ -107,12 +107,12 @@ pub(super) fn whole(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Whether what stands for something else begins like this.
+/// Returns true if an encoded character may begin with this byte.
 fn is_sign(byte: u8) -> bool {
     matches!(byte, b'%' | b'&' | b'\\')
 }
 
-/// One character, in UTF-8 unless it is a single byte.
+/// A character, in UTF-8 or as a single byte.
 struct Character([u8; 4], usize);
 
 impl Character {
@@ -133,7 +133,7 @@ impl From<char> for Character {
     }
 }
 
-/// What a text begins with that stands for a character, and how long it is.
+/// The encoded character at the beginning of a text, and its encoded length.
 fn character(text: &[u8]) -> Option<(Character, usize)> {
     match text {
         [b'%', ..] => Some((Character::byte(hex(text, 1, 2)? as u8), 3)),
@@ -162,12 +162,12 @@ fn hex(text: &[u8], from: usize, digits: usize) -> Option<u32> {
 }
 
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
-    // A sign is no digit.
+    // `from_str_radix` accepts a sign, which is not a digit.
     let digits = digits.first()?.is_ascii_hexdigit().then_some(digits)?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
 }
 
-/// `\uXXXX`, also in two halves, and `\u{X…}`.
+/// `\uXXXX`, including surrogate pairs, and `\u{X…}`.
 fn unicode(text: &[u8]) -> Option<(Character, usize)> {
     if text.get(2) == Some(&b'{') {
         let end = text.iter().take(LONGEST).position(|byte| *byte == b'}')?;

@@ -28,38 +28,38 @@ pub struct Exec {
     #[serde(default)]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: Option<u32>,
-    /// Whether it goes on in the background: the result is a `job` for `exec_output`, `exec_status` and
-    /// `exec_stop`. For servers and watchers.
+    /// Run in the background: the result is a `job` for `exec_output`, `exec_status` and `exec_stop`. For servers and
+    /// watchers.
     #[serde(default)]
     pub background: bool,
-    /// Ports at which a server in the background is reached by `web_fetch`, as `http://localhost:PORT/`. Commands of this
-    /// session reach every port of it anyway.
+    /// Ports on which `web_fetch` may reach a background server, as `http://localhost:PORT/`. Commands of this session
+    /// can reach all of its ports in any case.
     #[serde(default)]
     #[schemars(length(max = 16), inner(range(min = 1)))]
     pub ports: Vec<u16>,
 }
 
-/// What a command left.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ran {
-    /// What it ended with; 128 and the number of the signal that ended it. None in the background.
+    /// Exit code; 128 plus the signal number if a signal ended it. Absent for a background job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What it wrote to stdout, without terminal codes.
+    /// Standard output, without terminal codes.
     pub stdout: String,
-    /// What it wrote to stderr, without terminal codes.
+    /// Standard error, without terminal codes.
     pub stderr: String,
-    /// Whether something is missing out of the middle of either.
+    /// True if the middle of either stream was left out.
     pub truncated: bool,
-    /// How long it ran, in milliseconds.
+    /// Duration in milliseconds.
     pub duration: u64,
-    /// Its name, if it goes on in the background.
+    /// Job number, for a background job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<u32>,
 }
 
-/// A result with the exit code where front-ends look for it.
+/// Result whose exit code is at the place that front ends read it from.
 #[derive(Debug)]
 pub struct Reported(Worded<Ran>);
 
@@ -160,8 +160,8 @@ fn ran(finished: &Finished) -> Worded<Ran> {
     if leads_outside(&stderr.text) {
         report::line(
             &mut text,
-            "[the workspace is a linked worktree or a submodule, whose repository is outside of it and not there for \
-             commands. `git init` is no way out; the tool `git` says what is]",
+            "[the workspace is a linked worktree or a submodule whose repository is outside of it, so commands cannot \
+             reach it. Do not run `git init`; the tool `git` explains what to do]",
         );
     }
     Json(Ran {
@@ -175,8 +175,8 @@ fn ran(finished: &Finished) -> Worded<Ran> {
     .worded(text)
 }
 
-/// Whether git says that the file `.git` leads to a folder that is not there. Where there is no repository at all, it
-/// says so with words in brackets.
+/// Returns true if git reports that a `.git` file points to a missing folder. If there is no repository at all, git's
+/// message has "(or any of the parent directories)" after "repository" instead of a path.
 fn leads_outside(said: &str) -> bool {
     said.lines()
         .any(|line| line.starts_with("fatal: not a git repository: /"))
@@ -214,7 +214,7 @@ mod tests {
             "",
             "fatal: not a git repository: /a/.git/worktrees/w\n",
         );
-        assert!(ran(&worktree).text.contains("`git init` is no way out"));
+        assert!(ran(&worktree).text.contains("Do not run `git init`"));
         let nowhere = "fatal: not a git repository (or any of the parent directories): .git\n";
         assert!(!ran(&finished(128, "", nowhere)).text.contains("worktree"));
         let output = Reported(bad).into_output().unwrap();

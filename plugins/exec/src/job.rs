@@ -4,23 +4,23 @@ use mimir_sdk::commands::Job;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
-/// What a command has ended with that was stopped for its time, as `timeout` has it.
+/// Exit code of a command that was stopped at its time limit, as in `timeout`.
 const TIME_IS_UP: i32 = 124;
 
-/// How a command in the background is getting on.
+/// State of a background command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobReport {
-    /// Its name.
+    /// Job number.
     pub job: u32,
-    /// The command as it was asked for.
+    /// The command as requested.
     pub command: String,
-    /// Whether it still runs.
+    /// True while it runs.
     pub running: bool,
-    /// What it ended with, once it has; 124 if it was stopped because its time was up.
+    /// Exit code, once it has ended; 124 if it was stopped at its time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How long it has been running, or how long it ran, in milliseconds.
+    /// Run time so far, or the total once it has ended, in milliseconds.
     pub duration: u64,
 }
 
@@ -37,7 +37,7 @@ impl From<Job> for JobReport {
 }
 
 impl JobReport {
-    /// One line.
+    /// Describes the job in one line.
     pub fn line(&self) -> String {
         let time = match self.duration {
             short @ ..10_000 => format!("{}.{} s", short / 1_000, short % 1_000 / 100),
@@ -52,17 +52,17 @@ impl JobReport {
     }
 }
 
-/// A job by its name.
+/// Finds a job by its number.
 pub fn find(id: u32) -> Result<JobReport> {
     let jobs = mimir_sdk::commands::jobs()?;
     let known: Vec<String> = jobs.iter().map(|job| job.id.to_string()).collect();
     match jobs.into_iter().find(|job| job.id == id) {
         Some(job) => Ok(job.into()),
         None if known.is_empty() => Err(Error::not_found(format_args!(
-            "there is no job {id}: nothing was started in the background of this session"
+            "job {id} does not exist: this session has started no background commands"
         ))),
         None => Err(Error::not_found(format_args!(
-            "there is no job {id}; there are {}",
+            "job {id} does not exist; jobs of this session: {}",
             known.join(", ")
         ))),
     }

@@ -1,9 +1,9 @@
-//! The command tools: `exec` runs one, `exec_status`, `exec_output` and `exec_stop` are about those that it has
-//! started in the background.
+//! The command tools: `exec` runs a command; `exec_status`, `exec_output` and `exec_stop` manage the background jobs
+//! it started.
 //!
-//! Each room is one tool; `report` turns what a command wrote into what a model reads.
+//! Each module is one tool; `report` formats command output for a model.
 //!
-//! Never here: which commands may run, and in what sandbox. The host judges and runs them.
+//! Out of scope: deciding which commands may run and in which sandbox. The host does that and runs them.
 
 mod exec;
 mod job;

@@ -13,7 +13,7 @@ use crate::{job, report};
 pub struct ExecOutput {
     /// The job.
     pub job: u32,
-    /// Where to begin: the `next` of an earlier result. Default: 0.
+    /// Byte offset to start from: the `next` of an earlier result. Default: 0.
     #[serde(default)]
     pub from: u64,
     /// Seconds to wait for something new, or for the end. Default: 0.
@@ -30,18 +30,18 @@ pub struct Written {
     pub job: u32,
     /// Stdout and stderr as they came, without terminal codes.
     pub output: String,
-    /// Where the next piece begins.
+    /// Byte offset of the next chunk.
     pub next: u64,
-    /// Whether something is missing: written before `from` had come so far, or out of the middle.
+    /// True if output is missing: it was dropped before this call read it, or left out of the middle.
     pub truncated: bool,
-    /// Whether it still runs.
+    /// True while the job runs.
     pub running: bool,
-    /// What it ended with, once it has.
+    /// Exit code, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
 }
 
-/// Between two looks: no model notices, and a look costs next to nothing.
+/// Poll interval: too short for a model to notice, and a poll costs next to nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Tool for ExecOutput {
@@ -61,7 +61,7 @@ impl Tool for ExecOutput {
     fn run(self, _: &Context) -> Result<Self::Output> {
         let until = Instant::now() + Duration::from_secs(self.wait.into());
         let (state, piece) = loop {
-            // The state first: what a command writes before its end is then in the piece.
+            // The state is read first, so that the chunk includes everything that was written before the end.
             let state = job::find(self.job)?;
             let piece = commands::output(self.job, self.from)?;
             if !piece.data.is_empty() || !state.running || Instant::now() >= until {

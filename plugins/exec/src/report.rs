@@ -1,4 +1,4 @@
-//! What a command wrote, as text for a model: without what drives a terminal, and not without end.
+//! Formatting of command output for a model: terminal codes are removed and the length is limited.
 
 /// Most characters of one stream in structured content.
 pub const STREAM_MAX: usize = 30_000;
@@ -6,24 +6,24 @@ pub const STREAM_MAX: usize = 30_000;
 /// Most characters of both streams as text: some 10,000 tokens, of which a model uses the ends.
 pub const TEXT_MAX: usize = 40_000;
 
-/// Text, as far as it is kept.
+/// A text after truncation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// The text, with a note where something is missing.
+    /// The text, with a note at each gap.
     pub text: String,
-    /// Whether something is.
+    /// True if something was left out.
     pub is_cut: bool,
 }
 
-/// Output as it would stand on a terminal: codes for colours and the like are left out, and of a line that was
-/// written over, such as a bar of progress, its last state is kept. Bytes that are no UTF-8 become `U+FFFD`.
+/// Renders output as a terminal would show it: codes for colours and the like are removed, and of a line that was
+/// overwritten, such as a progress bar, only the last state remains. Invalid UTF-8 becomes `U+FFFD`.
 pub fn plain(bytes: &[u8]) -> String {
     let kept = unreturned(bytes);
-    // What is no text is made visible first: it could look like a part of a code.
+    // Invalid bytes are replaced first, because they could look like part of an escape code.
     anstream::adapter::strip_str(&String::from_utf8_lossy(&kept)).to_string()
 }
 
-/// Without the parts of lines that a carriage return put others over.
+/// Removes the parts of lines that were overwritten after a carriage return.
 fn unreturned(bytes: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(bytes.len());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -37,7 +37,7 @@ fn unreturned(bytes: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// The beginning and the end of a text, together at most `most` characters, cut between lines where there are some.
+/// Truncates a text to its beginning and end, at most `most` characters together, at line boundaries if possible.
 pub fn cut(text: &str, most: usize) -> Cut {
     let count = text.chars().count();
     if count <= most {
@@ -68,7 +68,7 @@ pub fn cut(text: &str, most: usize) -> Cut {
     }
 }
 
-/// Adds a line of its own.
+/// Adds a line.
 pub fn line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

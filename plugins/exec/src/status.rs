@@ -5,11 +5,11 @@ use mimir_sdk::prelude::*;
 
 use crate::job::{self, JobReport};
 
-/// Tells how the commands that `exec` has started in the background are getting on.
+/// Reports the state of the background commands that `exec` started.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecStatus {
-    /// The job. Default: all of this session.
+    /// The job. Default: all jobs of this session.
     #[serde(default)]
     pub job: Option<u32>,
 }
@@ -18,7 +18,7 @@ pub struct ExecStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Jobs {
-    /// The jobs that were asked about.
+    /// The requested jobs.
     pub jobs: Vec<JobReport>,
 }
 

@@ -5,7 +5,7 @@ use mimir_sdk::prelude::*;
 
 use crate::job::{self, JobReport};
 
-/// Ends a command that `exec` has started in the background, with all that it has started itself.
+/// Ends a background command that `exec` started, including its child processes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecStop {

@@ -1,5 +1,5 @@
-//! Content that appears whole or not at all: written under another name in the same folder, then
-//! renamed. A full disk or an end in the middle leaves the old file as it was.
+//! Atomic writes: content is written under another name in the same folder, then renamed. If the disk is full or the
+//! process ends midway, the old file is unchanged.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use mimir_sdk::Result;
 
 use crate::place::Place;
 
-/// So many names are tried; other calls use other names, so a second try is already rare.
+/// Number of names to try. Concurrent calls use different names, so even a second try is rare.
 const TRIES: u32 = 100;
 
-/// Puts `content` where `place` is, with the permissions of the file that it replaces as far as
-/// the system lets a component set them.
+/// Writes `content` to `place`, with the permissions of the replaced file as far as the system lets a component set
+/// them.
 pub fn write(place: &Place, content: &[u8], replaced: Option<&Metadata>) -> Result<()> {
     let (unfinished, mut file) = create(place)?;
     let done = file
@@ -22,7 +22,7 @@ pub fn write(place: &Place, content: &[u8], replaced: Option<&Metadata>) -> Resu
         .and_then(|()| {
             drop(file);
             if let Some(old) = replaced {
-                // WASI has no permissions: where this is no native build it does nothing.
+                // WASI has no permissions: only native builds do something here.
                 let _ = fs::set_permissions(unfinished.path(), old.permissions());
             }
             fs::rename(unfinished.path(), place.path())
@@ -34,14 +34,14 @@ pub fn write(place: &Place, content: &[u8], replaced: Option<&Metadata>) -> Resu
     done
 }
 
-/// A file of a name that nobody else has, beside `place`: a hidden one, unless a rule is against those.
+/// Creates a file with a unique name next to `place`: a hidden one, unless a policy rule forbids hidden files.
 fn create(place: &Place) -> Result<(Place, File)> {
     let refused = match create_named(place, ".") {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
         created => return created.map_err(|error| place.failed(&error)),
     };
-    // It is opened and left as it is, to hear whether it is the file itself that is refused. The host tells the
-    // person what it refused last, and that should be what was asked for.
+    // Open the target itself without changing it, to find out if that file is denied. The host shows the person its
+    // last denial, which should be about the path that was requested.
     match File::options().write(true).open(place.path()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(place.failed(&refused))
@@ -52,7 +52,7 @@ fn create(place: &Place) -> Result<(Place, File)> {
 
 fn create_named(place: &Place, mark: &str) -> io::Result<(Place, File)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Each call is an instance of its own and would count from the same number.
+    // Each call is a new instance, so a plain counter would always start at the same number.
     let start = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |time| time.as_nanos());
@@ -83,7 +83,7 @@ mod tests {
         let place = Place::new(&cx, "a/old.txt").unwrap();
         write(&place, b"new", None).unwrap();
         assert_eq!(workspace.text("a/old.txt"), "new");
-        // A folder can't be replaced by a file, which is as good a failure as a full disk.
+        // Replacing a folder with a file fails, which tests the cleanup as well as a full disk would.
         assert!(write(&Place::new(&cx, "a/folder").unwrap(), b"new", None).is_err());
         assert_eq!(fs::read_dir(workspace.root().join("a")).unwrap().count(), 2);
     }

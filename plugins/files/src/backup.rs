@@ -1,22 +1,21 @@
-//! What was there before: copies and records in `.mimir/state/backups`, from which `mimir undo`
-//! restores.
+//! Backups: copies and records of the previous state in `.mimir/state/backups`, from which `mimir undo` restores.
 //!
 //! For a call with the request id `R` there is `R.json`, a [`Record`], and a folder `R` with the
 //! copies `0`, `1`, … that the record names as `R/0`, `R/1`, …. (In `R` every character other than
 //! ASCII letters, digits, `-` and `_` is a `-`; if the name is taken, `-2` and so on is added.)
 //!
-//! The copies and the record are written before anything changes, so a call that is stopped in
-//! the middle can be undone; a call that fails takes its record back. Whoever undoes goes through
-//! the changes from last to first, and for each path compares what is there with `after`: equal,
-//! it restores `before`; equal to `before`, there is nothing to do; anything else was changed by
-//! somebody since. In a move, the content of `from` is kept like that of a deleted file.
+//! The copies and the record are written before anything changes, so a call that is stopped midway can be undone; a
+//! call that fails removes its record. Undo goes through the changes from last to first and compares the current state
+//! of each path with `after`: if they are equal, it restores `before`; if the path already equals `before`, there is
+//! nothing to do; anything else was changed by someone since then. In a move, the content of `from` is backed up like
+//! that of a deleted file.
 //!
-//! What is deleted is not removed but moved to `R/was-N`, where `N` is its place among the changes: a component
-//! does not see permissions, and there they are kept. The copy stays the copy: whoever has the deleted file
-//! open still writes to it.
+//! Deleted files are not removed but moved to `R/was-N`, where `N` is the index of the change, because this keeps
+//! their permissions, which a component cannot read. A separate copy is still made, because a process that has the
+//! deleted file open can still write to it.
 //!
-//! A change of which nothing is kept has a record too, which names its paths and the reason, so that
-//! `mimir undo` does not take an older change for the latest.
+//! A change without a backup has a record too, with its paths and the reason, so that `mimir undo` does not take an
+//! older change for the latest.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -32,39 +31,39 @@ use crate::words;
 
 mod prune;
 
-/// Where the backups are, from the workspace root. The host gives this folder to this plugin alone.
+/// Backup folder, relative to the workspace root. The host grants it to this plugin alone.
 pub const FOLDER: &str = ".mimir/state/backups";
 
-/// Most bytes that one call keeps: enough for sources and documents. Hashing them takes about 75 units
-/// of fuel a byte, so that this is less than half of what a call has.
+/// Most bytes that one call backs up: enough for sources and documents. Hashing takes about 75 units of fuel a byte,
+/// so this uses less than half of a call's fuel.
 pub const BYTES_MAX: u64 = 100 << 20;
 
-/// Most paths that one call keeps.
+/// Most paths that one call backs up.
 pub const PATHS_MAX: usize = 10_000;
 
 /// One call's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// The name of the record; the call's request id, if that is fit to be a file name.
+    /// Name of the record; the call's request id, if that is valid as a file name.
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// When, RFC 3339 in UTC.
+    /// Time of the call, RFC 3339 in UTC.
     pub time: String,
     /// In the order in which they were made.
     pub changes: Vec<Change>,
-    /// What stands here instead of changes that can't be taken back.
+    /// Set instead of `changes` if the call cannot be undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unkept: Option<Unkept>,
 }
 
-/// Changes of which nothing was kept.
+/// Changes without a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unkept {
-    /// Why, as the end of a sentence that begins with "it can't be taken back, because".
+    /// Reason, as the end of a sentence that begins with "it can't be taken back, because".
     pub why: String,
-    /// What was changed.
+    /// The changed paths.
     pub paths: Vec<String>,
 }
 
@@ -73,37 +72,37 @@ pub struct Unkept {
 pub struct Change {
     /// Relative to the workspace root, with `/`.
     pub path: String,
-    /// What was there.
+    /// State before the change.
     pub before: State,
-    /// What the tool put there.
+    /// State after the change.
     pub after: State,
 }
 
-/// What is at a path.
+/// State of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum State {
-    /// Nothing.
+    /// The path does not exist.
     Absent,
     /// A directory.
     Directory,
     /// A file.
     File {
-        /// sha256 of its content in lower-case hex.
+        /// SHA-256 of its content in lower-case hex.
         sha256: String,
-        /// Its copy, relative to the folder of the backups; only what was there before has one.
+        /// Its copy, relative to the backup folder; only set for the state before a change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backup: Option<String>,
     },
     /// A symbolic link.
     Link {
-        /// Where it points.
+        /// Target of the link.
         target: String,
     },
 }
 
 impl State {
-    /// A file of this content.
+    /// State of a file with this content.
     pub fn of(content: &[u8]) -> Self {
         Self::File {
             sha256: hex(&Sha256::digest(content)),
@@ -111,7 +110,7 @@ impl State {
         }
     }
 
-    /// The same without the copy, as it looks from elsewhere.
+    /// This state without its copy, for records of another path.
     pub fn without_copy(&self) -> Self {
         match self {
             Self::File { sha256, .. } => Self::File {
@@ -123,7 +122,7 @@ impl State {
     }
 }
 
-/// A record in the making.
+/// A record under construction.
 pub struct Backup {
     folder: PathBuf,
     id: String,
@@ -134,14 +133,14 @@ pub struct Backup {
     unkept: Option<Unkept>,
 }
 
-/// The reason of a caller who wants nothing to be kept.
+/// Reason to record if the caller turned backups off.
 pub fn unwanted(backup: bool) -> Option<&'static str> {
     (!backup).then_some("no backup was wanted (`backup: false`)")
 }
 
 impl Backup {
-    /// Begins the record of a call; `unkept` is why nothing is kept, if that is so. Then a record is made if one
-    /// can be.
+    /// Begins the record of a call. `unkept` is the reason for making no backup, if any; a record is then written on a
+    /// best-effort basis.
     pub fn begin(
         cx: &Context,
         tool: &'static str,
@@ -153,7 +152,7 @@ impl Backup {
                 return Ok(None);
             }
             return Err(Error::unavailable(
-                "there is no folder for backups, so nothing was changed; `backup: false` does it without one",
+                "the backup folder is missing, so nothing was changed; `backup: false` goes ahead without a backup",
             ));
         }
         let wish: String = cx
@@ -191,12 +190,12 @@ impl Backup {
         }))
     }
 
-    /// The name of the record, if the change can be taken back by it.
+    /// Name of the record, if the change can be undone from it.
     pub fn id(&self) -> Option<&str> {
         self.unkept.is_none().then_some(self.id.as_str())
     }
 
-    /// Names what is changed, if nothing of it is kept. Whether that is so.
+    /// Records only the path if this call makes no backup. Returns true in that case.
     pub fn only_names(&mut self, place: &Place) -> bool {
         let Some(unkept) = &mut self.unkept else {
             return false;
@@ -205,7 +204,7 @@ impl Backup {
         true
     }
 
-    /// Adds a change; keeps what is there now.
+    /// Adds a change and backs up the current state.
     pub fn change(&mut self, place: &Place, kind: Option<Kind>, after: State) -> Result<()> {
         if self.only_names(place) {
             return Ok(());
@@ -214,7 +213,7 @@ impl Backup {
         let before = match kind {
             None => State::Absent,
             Some(Kind::Directory) => State::Directory,
-            // Written down as it is, wherever it points: only `mimir undo` makes it again.
+            // The target is recorded as it is, wherever it points: only `mimir undo` creates the link again.
             Some(Kind::Symlink) => State::Link {
                 target: link_text(place)?,
             },
@@ -229,7 +228,7 @@ impl Backup {
         Ok(())
     }
 
-    /// Fails if so many more changes are more than a record holds.
+    /// Fails if this many more changes exceed the limit of a record.
     pub fn room_for(&self, more: usize) -> Result<()> {
         if self.changes.len() + more > PATHS_MAX {
             return Err(self.too_much(format_args!("more than {PATHS_MAX} files")));
@@ -237,12 +236,12 @@ impl Backup {
         Ok(())
     }
 
-    /// What the latest change kept.
+    /// The state that the latest change backed up.
     pub fn latest(&self) -> Option<&State> {
         self.changes.last().map(|change| &change.before)
     }
 
-    /// Adds a change of which nothing has to be kept.
+    /// Adds a change that needs no backup.
     pub fn creates(&mut self, place: &Place, after: State) {
         if self.unkept.is_some() {
             return;
@@ -290,8 +289,8 @@ impl Backup {
         })
     }
 
-    /// Moves what the change `number` removes to the copies, with its permissions. Whether that could be done; if
-    /// not, it is still there.
+    /// Moves the target of the change `number` to the copies, with its permissions. Returns false if it could not be
+    /// moved and is still there.
     pub fn set_aside(&self, place: &Place, number: usize) -> bool {
         let kept = self.changes.get(number).map(|change| &change.before);
         let whole = match kept {
@@ -315,7 +314,7 @@ impl Backup {
         ))
     }
 
-    /// Writes the record down. From here on the change can be undone.
+    /// Writes the record. From here on the change can be undone.
     pub fn write(&self) -> Result<()> {
         let record = Record {
             id: self.id.clone(),
@@ -331,25 +330,25 @@ impl Backup {
         let Err(error) = written else { return Ok(()) };
         let _ = fs::remove_file(&unfinished);
         if self.unkept.is_some() {
-            // Whoever wants no backup may have a full disk, and goes ahead.
+            // A caller who turned backups off may have a full disk, so this failure is ignored.
             return Ok(());
         }
         Err(Error::io(&error, "the record of the backup"))
     }
 
-    /// Keeps only the first changes, because the others didn't come to pass.
+    /// Keeps only the first `count` changes, because the others did not happen.
     pub fn shorten(&mut self, count: usize) {
         self.changes.truncate(count);
     }
 
-    /// Takes everything back: nothing was changed.
+    /// Removes the record and the copies: nothing was changed.
     pub fn discard(self) {
         let _ = fs::remove_file(self.folder.join(format!("{}.json", self.id)));
         let _ = fs::remove_dir_all(self.folder.join(&self.id));
     }
 }
 
-/// What a link says, if a record can hold it.
+/// Reads the target of a link, if it can be recorded.
 pub fn link_text(place: &Place) -> Result<String> {
     let target = fs::read_link(place.path()).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => place.failed(&error),
@@ -359,15 +358,15 @@ pub fn link_text(place: &Place) -> Result<String> {
     target.map_err(|_| cannot_keep(place))
 }
 
-/// Devices, pipes, and links whose target is no text.
+/// Error for devices, pipes, and links whose target is not UTF-8.
 fn cannot_keep(place: &Place) -> Error {
     Error::invalid_input(format_args!(
         "`{place}` is neither a regular file nor a link that can be read, so it can't be backed up; `backup: false` goes ahead without"
     ))
 }
 
-/// Does a change under the protection of a record: what `plan` adds to it is written down before
-/// `act` runs, and taken back if either fails. Gives the record's name, if there is one.
+/// Makes a change under a record: what `plan` adds is written before `act` runs, and removed if either fails. Returns
+/// the name of the record, if there is one.
 pub fn guarded(
     backup: Option<Backup>,
     plan: impl FnOnce(&mut Backup) -> Result<()>,
@@ -392,7 +391,7 @@ pub fn guarded(
     }
 }
 
-/// Ends a record whose change happened at least in part.
+/// Finishes a record whose change happened at least in part.
 pub fn settle(backup: &Backup) -> Result<()> {
     backup.write()?;
     prune::prune(&backup.folder, backup.bytes);

@@ -10,10 +10,10 @@ use crate::walk::{self, Kind};
 use crate::write::kept;
 use crate::{words, yes};
 
-/// Most paths that are named in a result.
+/// Most paths listed in a result.
 const NAMED_MAX: usize = 500;
 
-/// Most entries that are counted for the person who is asked.
+/// Most entries that are counted for the approval prompt.
 const COUNTED_MAX: u64 = 10_000;
 
 /// Deletes a file, or a directory with everything in it.
@@ -30,17 +30,17 @@ pub struct DeleteFile {
     pub backup: bool,
 }
 
-/// What was deleted.
+/// Result of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deleted {
-    /// The paths in the order in which they went.
+    /// The paths in the order of their deletion.
     pub deleted: Vec<String>,
-    /// How many there were.
+    /// Number of deleted paths.
     pub total: usize,
-    /// Whether there were more than are named.
+    /// True if `deleted` lists only a part of them.
     pub truncated: bool,
-    /// The record by which `mimir undo` takes it back.
+    /// Record from which `mimir undo` restores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }
@@ -152,14 +152,14 @@ impl Assess for DeleteFile {
     }
 }
 
-/// Nobody can delete what can't be named, and half a folder is worse than all of it.
+/// Error for a name that no tool can express. Nothing is deleted then, because half a folder is worse than all of it.
 fn cannot_name(place: &Place) -> Error {
     Error::unavailable(format_args!(
         "the name of `{place}` is not UTF-8, so no tool can delete it, and nothing was deleted; rename or remove it by hand first"
     ))
 }
 
-/// What is meant, itself and not what it may link to.
+/// Resolves the path to delete: a link itself, not its target.
 fn victim(cx: &Context, path: &str) -> Result<(Place, Kind)> {
     let place = Place::new(cx, path)?;
     if place.is_root() {
@@ -171,10 +171,10 @@ fn victim(cx: &Context, path: &str) -> Result<(Place, Kind)> {
     Ok((place, kind))
 }
 
-/// How many entries there are below a folder, as far as they can be seen.
+/// Counts the entries below a folder, as far as they are readable.
 fn count(folder: &Place) -> u64 {
     let mut inside = 0;
-    // Ends early by failing, which also is where something can't be seen.
+    // Failing stops the walk early, as does an unreadable folder.
     let _ = walk::bottom_up(folder, Kind::Directory, &mut |place, _| {
         inside += u64::from(place != folder);
         if inside < COUNTED_MAX {
@@ -186,14 +186,15 @@ fn count(folder: &Place) -> u64 {
     inside
 }
 
-/// Half a folder is worse than all of it: before anything goes, the host is asked to remove the folder as it is.
-/// It doesn't, for there is something in it, and says which rule is against ever emptying it.
+/// Checks that the host allows every deletion below a folder, because half a folder is worse than all of it. It tries
+/// to remove the folder as it is: that fails since the folder is not empty, and the host reports any rule against
+/// emptying it.
 fn may_be_emptied(folder: &Place) -> Result<()> {
     match fs::remove_dir(folder.path()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(nothing_deleted(folder, &error))
         }
-        // It could even be removed, if somebody else has emptied it by now: then it is gone, as was wished.
+        // The removal can succeed if someone has emptied the folder by now, which is the desired result.
         _ => Ok(()),
     }
 }
@@ -206,7 +207,7 @@ fn nothing_deleted(place: &Place, error: &io::Error) -> Error {
     )
 }
 
-/// Records that everything goes.
+/// Records the deletion of every path.
 fn plan(backup: &mut Backup, place: &Place, victims: &[(Place, Kind)]) -> Result<()> {
     if backup.only_names(place) {
         return backup.write();
@@ -218,7 +219,7 @@ fn plan(backup: &mut Backup, place: &Place, victims: &[(Place, Kind)]) -> Result
     backup.write()
 }
 
-/// Removes one after the other. What was removed before one can't be stays undoable.
+/// Removes the paths one by one. If one fails, those removed before it can still be undone.
 fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> {
     for (done, (place, kind)) in victims.iter().enumerate() {
         let aside = backup
@@ -231,7 +232,7 @@ fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> 
         };
         let Err(error) = removed else { continue };
         if done > 0 && error.kind() == io::ErrorKind::NotFound {
-            // Somebody else has removed it.
+            // Removed by someone else in the meantime.
             continue;
         }
         if let Some(mut backup) = backup.take() {

@@ -1,5 +1,4 @@
-//! What an edit changed, as hunks. The edit knows where it replaced, so nothing has to be compared
-//! but the lines that it touched.
+//! Diff of an edit, as hunks. The edit knows the replaced positions, so only the lines that it touched are compared.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -8,10 +7,10 @@ use mimir_sdk::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Lines shown around a change, as everybody's diff does.
+/// Context lines around a change, as usual in diffs.
 const CONTEXT: usize = 3;
 
-/// Most lines of all hunks together: a model reads a diff, and a longer one says no more.
+/// Most lines of all hunks together: enough for a model to check an edit.
 pub const LINES_MAX: usize = 400;
 
 /// Longest line in a diff, in characters.
@@ -21,31 +20,31 @@ const LINE_MAX: usize = 500;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diff {
-    /// The changed places in their order.
+    /// The hunks in their order.
     pub hunks: Vec<Hunk>,
-    /// The same as a unified diff.
+    /// The hunks as a unified diff.
     pub unified: String,
-    /// Whether more has changed than is shown.
+    /// True if some changes are not shown.
     pub truncated: bool,
 }
 
-/// One changed place with a few lines around it.
+/// A changed position with a few lines around it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hunk {
     /// The first line of the hunk before the change, from 1.
     pub old_start: usize,
-    /// How many lines it has before the change.
+    /// Number of its lines before the change.
     pub old_lines: usize,
     /// The first line of the hunk after the change, from 1.
     pub new_start: usize,
-    /// How many lines it has after the change.
+    /// Number of its lines after the change.
     pub new_lines: usize,
     /// The lines, each with ` `, `-` or `+` before it.
     pub lines: Vec<String>,
 }
 
-/// A replaced piece: byte ranges before and after, in their order and apart from each other.
+/// A replacement: byte ranges before and after. Spans are sorted and do not touch each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// In the old text.
@@ -54,37 +53,37 @@ pub struct Span {
     pub new: Range<usize>,
 }
 
-/// A text of lines. Where they begin is looked up and not kept: a file may have millions.
+/// A text seen as lines. Line starts are searched for and not stored, because a file may have millions.
 #[derive(Clone, Copy)]
 struct Lines<'a>(&'a str);
 
 impl<'a> Lines<'a> {
-    /// Whether a line begins at `at`.
+    /// Returns true if a line begins at `at`.
     fn begins(self, at: usize) -> bool {
         at == 0 || self.0.as_bytes()[at - 1] == b'\n'
     }
 
-    /// Where the line begins that `at` is in.
+    /// Start of the line that contains `at`.
     fn begin(self, at: usize) -> usize {
         memchr::memrchr(b'\n', &self.0.as_bytes()[..at]).map_or(0, |end| end + 1)
     }
 
-    /// Where the line ends that `at` is in, its end included.
+    /// End of the line that contains `at`, including its line break.
     fn end(self, at: usize) -> usize {
         memchr::memchr(b'\n', &self.0.as_bytes()[at..]).map_or(self.0.len(), |end| at + end + 1)
     }
 
-    /// How many line ends there are in a byte range.
+    /// Counts the line breaks in a byte range.
     fn ends(self, bytes: Range<usize>) -> usize {
         memchr::memchr_iter(b'\n', &self.0.as_bytes()[bytes]).count()
     }
 
-    /// The lines in a byte range of whole lines, each with its end, so that a changed end is a change.
+    /// The lines in a byte range of whole lines, each with its line break, so that a changed line break is a change.
     fn within(self, bytes: Range<usize>) -> impl DoubleEndedIterator<Item = &'a str> {
         self.0[bytes].split_inclusive('\n')
     }
 
-    /// The byte range of the next lines from `at` on, and how many of the wanted ones there are.
+    /// Byte range of the next lines from `at` on, at most `wanted`, and their number.
     fn ahead(self, at: usize, wanted: usize) -> (Range<usize>, usize) {
         let (mut end, mut count) = (at, 0);
         while count < wanted && end < self.0.len() {
@@ -107,26 +106,26 @@ fn shown(line: &str, mark: char) -> String {
 #[derive(Debug, Clone)]
 struct Piece {
     bytes: Range<usize>,
-    /// How many lines are before it.
+    /// Number of lines before it.
     first: usize,
     lines: usize,
 }
 
 impl Piece {
-    /// Takes off the first line, of so many bytes.
+    /// Removes the first line, which has this many bytes.
     fn drop_first(&mut self, bytes: usize) {
         self.bytes.start += bytes;
         self.first += 1;
         self.lines -= 1;
     }
 
-    /// Takes off the last line, of so many bytes.
+    /// Removes the last line, which has this many bytes.
     fn drop_last(&mut self, bytes: usize) {
         self.bytes.end -= bytes;
         self.lines -= 1;
     }
 
-    /// Its first lines.
+    /// Returns its first lines.
     fn cut(&self, text: Lines<'_>, lines: usize) -> Self {
         let (bytes, lines) = text.ahead(self.bytes.start, lines.min(self.lines));
         Self {
@@ -149,13 +148,13 @@ impl Block {
         self.old.lines + self.new.lines
     }
 
-    /// How many unchanged lines are between this one and the next.
+    /// Number of unchanged lines between this block and the next.
     fn gap(&self, next: &Self) -> usize {
         next.old.first - (self.old.first + self.old.lines)
     }
 }
 
-/// The difference that replacing `spans` made.
+/// Builds the diff that replacing `spans` made.
 pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
     let (old, new) = (Lines(old), Lines(new));
     let side = |side: &str| text::name(&format!("{side}/{path}")).into_owned();
@@ -190,7 +189,7 @@ pub fn diff(path: &str, old: &str, new: &str, spans: &[Span]) -> Diff {
     diff
 }
 
-/// As much of a group as there is room for, and whether that is all of it.
+/// Builds a hunk of a group, cut to `room` lines. The second value is true if the whole group fits.
 fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Option<(Hunk, bool)> {
     let mut size = 2 * CONTEXT;
     let fits = group
@@ -208,7 +207,7 @@ fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Opti
     if fits > 0 {
         return Some((hunk(old, new, &group[..fits], false), false));
     }
-    // A single large change: its beginning says more than nothing does, if nothing else is shown.
+    // A single large change: its beginning is shown if nothing else is.
     let first = group.first().filter(|_| room == LINES_MAX)?;
     let half = (room - 2 * CONTEXT) / 2;
     let part = Block {
@@ -218,8 +217,8 @@ fn fitting(old: Lines<'_>, new: Lines<'_>, group: &[Block], room: usize) -> Opti
     Some((hunk(old, new, &[part], false), false))
 }
 
-/// The spans grown to whole lines, on both sides by the same unchanged text; those that then touch
-/// the same line are one.
+/// Extends the spans to whole lines, on both sides by the same unchanged text; spans that then touch the same line are
+/// merged.
 fn whole_lines(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Span> {
     let mut grown: Vec<Span> = Vec::new();
     for span in spans {
@@ -247,7 +246,7 @@ fn whole_lines(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Span> {
     grown
 }
 
-/// The changed lines, without those that came out equal.
+/// The changed lines, without those that are equal on both sides.
 fn blocks(old: Lines<'_>, new: Lines<'_>, spans: &[Span]) -> Vec<Block> {
     let (mut in_old, mut in_new) = (Counter::new(old), Counter::new(new));
     let mut blocks: Vec<Block> = whole_lines(old, new, spans)
@@ -302,12 +301,12 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// The whole lines in a byte range, which is behind the one before.
+    /// The whole lines in a byte range, which must come after the previous one.
     fn piece(&mut self, bytes: Range<usize>) -> Piece {
         let first = self.line + self.text.ends(self.at..bytes.start);
         let ends = self.text.ends(bytes.clone());
         (self.at, self.line) = (bytes.end, first + ends);
-        // The last line of a text need not have an end.
+        // The last line of a text may have no line break.
         let lines = ends + usize::from(!bytes.is_empty() && !self.text.begins(bytes.end));
         Piece {
             bytes,
@@ -340,7 +339,7 @@ fn hunk(old: Lines<'_>, new: Lines<'_>, group: &[Block], context_after: bool) ->
         let (first, last) = (side(first), side(last));
         let start = first.first - before;
         let lines = last.first + last.lines + after - start;
-        // A side without lines is told by the line before it.
+        // An empty side is numbered by the line before it, as in unified diffs.
         (start + usize::from(lines > 0), lines)
     };
     let (old_start, old_lines) = sides(|block| &block.old);

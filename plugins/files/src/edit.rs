@@ -16,10 +16,10 @@ mod matches;
 
 use matches::{Needle, Replaced};
 
-/// Largest file that is edited, in bytes: old, new and normalised text are in memory together.
+/// Largest file that is edited, in bytes: old, new and normalised text are in memory at the same time.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// So many lines are named when a pattern is not unique.
+/// Most line numbers listed when a pattern is not unique.
 const LINES_NAMED: usize = 20;
 
 /// Replaces text in a file. The pattern must match exactly once, unless `all` is true; include enough of the lines
@@ -32,7 +32,7 @@ pub struct EditFile {
     /// The text to replace, exactly as it is in the file; may span lines.
     #[schemars(length(min = 1))]
     pub pattern: String,
-    /// What to put there. With `regex`, `${1}` stands for the first group.
+    /// Replacement text. With `regex`, `${1}` stands for the first group.
     pub replacement: String,
     /// `pattern` is a regular expression (Rust syntax; `^` and `$` match at lines).
     #[serde(default)]
@@ -51,13 +51,13 @@ pub struct EditFile {
 pub struct Edited {
     /// The file.
     pub path: String,
-    /// How many matches were replaced.
+    /// Number of matches that were replaced.
     pub replacements: usize,
     /// The file's size in bytes.
     pub size: u64,
-    /// What changed.
+    /// Difference between the old and the new text.
     pub diff: Diff,
-    /// The record by which `mimir undo` takes it back.
+    /// Record from which `mimir undo` restores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }
@@ -151,7 +151,7 @@ fn missing(place: &Place) -> Error {
     ))
 }
 
-/// A text with plain line ends, so that a pattern need not know which ones the file has.
+/// A text with normalised line ends, so that a pattern works whichever ones the file has.
 struct Text<'a> {
     plain: Cow<'a, str>,
     crlf: bool,
@@ -172,7 +172,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// A pattern or replacement in the same form.
+    /// Normalises a pattern or replacement in the same way.
     fn adapt<'p>(&self, text: &'p str) -> Cow<'p, str> {
         if self.crlf && text.contains("\r\n") {
             text.replace("\r\n", "\n").into()
@@ -181,7 +181,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Puts the file's own line ends back.
+    /// Restores the file's own line ends.
     fn restore(&self, new: &str) -> String {
         if self.crlf {
             new.replace('\n', "\r\n")
@@ -192,7 +192,7 @@ impl<'a> Text<'a> {
 }
 
 impl EditFile {
-    /// The new text and where it differs.
+    /// Returns the new text and the positions that differ.
     fn replace(&self, text: &Text<'_>, place: &Place) -> Result<Replaced> {
         if self.pattern.is_empty() {
             return Err(Error::invalid_input(

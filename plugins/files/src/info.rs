@@ -9,7 +9,7 @@ use crate::place::Place;
 use crate::walk::Kind;
 use crate::words;
 
-/// Tells whether a path exists, and its type, size and last change.
+/// Reports whether a path exists, and its type, size and time of the last change.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FileInfo {
@@ -17,24 +17,24 @@ pub struct FileInfo {
     pub path: String,
 }
 
-/// What is at a path.
+/// State of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Info {
     /// The path.
     pub path: String,
-    /// Whether anything is there.
+    /// True if the path exists.
     pub exists: bool,
-    /// What it is.
+    /// Type of the entry.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// Size in bytes; 0 for what is no file.
+    /// Size in bytes; 0 unless it is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// When it was last changed, ISO 8601.
+    /// Time of the last change, ISO 8601.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }

@@ -1,12 +1,10 @@
 //! The file tools: `read_file`, `write_file`, `edit_file`, `list_directory`, `delete_file`,
 //! `move_file`, `file_info`, and `file_operations`, the compact form of them.
 //!
-//! Each room is one tool: its arguments, what it does, what it reports. `place` turns what a
-//! caller wrote into a path inside the workspace, `atomic` puts content there whole or not at
-//! all, `backup` writes down what was there before, so that `mimir undo` brings it back.
+//! Each tool is one module with its arguments, its behaviour and its result. `place` resolves a caller's path inside
+//! the workspace, `atomic` writes content atomically, and `backup` records the previous state for `mimir undo`.
 //!
-//! Never here: rules about which paths may be touched. The host enforces those, and no tool can
-//! get around them.
+//! Out of scope: rules about which paths may be touched. The host enforces those, and no tool can bypass them.
 
 mod atomic;
 pub mod backup;
@@ -39,7 +37,7 @@ mimir_sdk::export!(
     assessed WriteFile, EditFile, DeleteFile, MoveFile, FileOperations
 );
 
-/// Backups are made unless the caller says otherwise.
+/// Backups are made by default.
 pub(crate) const fn yes() -> bool {
     true
 }
@@ -50,7 +48,7 @@ mod kit {
 
     use mimir_sdk::Context;
 
-    /// A workspace with the folder for backups that the host would give.
+    /// A workspace with the backup folder that the host grants.
     pub(crate) struct Workspace {
         dir: tempfile::TempDir,
     }
@@ -101,7 +99,7 @@ mod kit {
             serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
         }
 
-        /// The content that a record kept.
+        /// The content that a record backed up.
         pub fn kept(&self, state: &crate::backup::State) -> Vec<u8> {
             let crate::backup::State::File {
                 backup: Some(backup),

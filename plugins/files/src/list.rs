@@ -7,20 +7,20 @@ use crate::place::Place;
 use crate::walk::{self, Kind};
 use crate::words;
 
-/// Most entries in one result: what a model can read, and few enough to look at each.
+/// Most entries in one result: as much as a model can read, and few enough to query each.
 const SHOWN_MAX: usize = 1_000;
 
-/// Most entries that are counted when listing recursively; a tree beyond that is only said to have more.
+/// Most entries that are counted in a recursive listing; a larger tree is reported as having more.
 const COUNTED_MAX: u64 = 200_000;
 
-/// Lists a directory, with the type, size and last change of each entry.
+/// Lists a directory, with the type, size and time of the last change of each entry.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ListDirectory {
     /// The directory, relative to the workspace root. Default: the root.
     #[serde(default = "root")]
     pub path: String,
-    /// Also list what is in the directories in it. Symbolic links are not followed.
+    /// Also list subdirectories recursively. Symbolic links are not followed.
     #[serde(default)]
     pub recursive: bool,
     /// Also list entries whose name begins with a dot.
@@ -32,43 +32,43 @@ fn root() -> String {
     ".".to_owned()
 }
 
-/// What is in a directory.
+/// Contents of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Listing {
     /// The directory.
     pub path: String,
-    /// The entries in the order of their names.
+    /// The entries, sorted by name.
     pub entries: Vec<Entry>,
-    /// How many entries there are.
+    /// Number of entries.
     pub total: u64,
-    /// Whether there are more than are listed.
+    /// True if not all entries are listed.
     pub truncated: bool,
 }
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// Its name, relative to the directory that is listed.
+    /// Its path, relative to the listed directory.
     pub name: String,
-    /// What it is.
+    /// Type of the entry.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Size in bytes; 0 for what is no file.
+    /// Size in bytes; 0 unless it is a file.
     pub size: u64,
-    /// When it was last changed, ISO 8601; not told of what is unreadable.
+    /// Time of the last change, ISO 8601; absent for unreadable entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
-    /// Set for a directory that could not be opened: what is in it is not known.
+    /// True for a directory that could not be opened, so its contents are unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
 }
 
 impl Entry {
-    /// What is known of an entry; nothing if it went in the meantime or is not for us to see.
+    /// Reads the metadata of an entry. `None` if it was removed in the meantime or access is denied.
     fn at(place: &Place, name: &str, kind: Kind) -> Option<Self> {
         let (size, modified) = match kind {
-            // What can't be named can't be asked about.
+            // A name that is not UTF-8 cannot be queried.
             Kind::Unreadable => (0, None),
             _ => {
                 let metadata = place.look().ok()??;
@@ -91,7 +91,7 @@ impl Entry {
 }
 
 impl Listing {
-    /// One line per entry, whatever it is called; directories end with `/`, links with `@`.
+    /// Formats one line per entry, with escaped names; directories end with `/`, links with `@`.
     pub fn text(&self) -> String {
         let mut twin = String::new();
         for entry in &self.entries {
@@ -157,7 +157,7 @@ impl Tool for ListDirectory {
 }
 
 impl ListDirectory {
-    /// Folders in the order of their names, each followed by what is in it.
+    /// Adds the entries sorted by name, each folder followed by its contents.
     fn fill(&self, folder: &Place, listing: &mut Listing) -> Result<()> {
         let mut open = vec![self.visible(folder, "")?];
         while let Some(inside) = open.last_mut() {
@@ -180,7 +180,7 @@ impl ListDirectory {
                 match (self.visible(&place, &name), &mut entry) {
                     (Ok(inside), _) => open.push(inside),
                     (Err(_), Some(entry)) => entry.closed = true,
-                    // Not listed either.
+                    // The listing omits it too.
                     (Err(_), None) => {}
                 }
             }
@@ -189,7 +189,7 @@ impl ListDirectory {
         Ok(())
     }
 
-    /// The entries of a folder, last first, named from the folder that is listed.
+    /// The visible entries of a folder in reverse order, with paths relative to the listed folder.
     fn visible(&self, folder: &Place, above: &str) -> Result<Vec<(String, Kind)>> {
         let mut entries = walk::entries(folder)?;
         entries.retain(|(name, _)| self.include_hidden || !name.starts_with('.'));

@@ -1,4 +1,4 @@
-//! `file_operations`: the other tools in one, for models that get along better with a short list.
+//! `file_operations`: the other tools in one, for models that work better with a short tool list.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
@@ -11,11 +11,11 @@ use crate::read::{Encoding, FileContent, ReadFile};
 use crate::write::{WriteFile, Written};
 use crate::yes;
 
-/// Reads, writes, edits, lists and deletes files, and tells whether they exist.
+/// Reads, writes, edits, lists and deletes files, and checks whether they exist.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FileOperations {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     /// The file or directory, relative to the workspace root.
     pub path: String,
@@ -28,14 +28,14 @@ pub struct FileOperations {
     /// read: last line.
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
-    /// write: the new content. edit: what to put there, if `replacement` is absent.
+    /// write: the new content. edit: replacement text, if `replacement` is absent.
     pub content: Option<String>,
     /// write: create missing parent directories.
     #[serde(default)]
     pub create_dirs: bool,
     /// edit: the text to replace; must match exactly once unless `all` is true.
     pub pattern: Option<String>,
-    /// edit: what to put there.
+    /// edit: replacement text.
     pub replacement: Option<String>,
     /// edit: `pattern` is a regular expression.
     #[serde(default)]
@@ -43,18 +43,18 @@ pub struct FileOperations {
     /// edit: replace every match.
     #[serde(default)]
     pub all: bool,
-    /// list: also what is in the directories in it. delete: a directory with everything in it.
+    /// list: also list subdirectories recursively. delete: delete a directory with everything in it.
     #[serde(default)]
     pub recursive: bool,
     /// list: also entries whose name begins with a dot.
     #[serde(default)]
     pub include_hidden: bool,
-    /// write, edit, delete: keep what was there, so that `mimir undo` brings it back.
+    /// write, edit, delete: keep the old content, so that `mimir undo` can restore it.
     #[serde(default = "yes")]
     pub backup: bool,
 }
 
-/// What can be done.
+/// A file operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(
@@ -70,7 +70,7 @@ pub enum Operation {
     Exists,
 }
 
-/// What was done.
+/// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Operated {
     /// The operation.
@@ -79,25 +79,25 @@ pub struct Operated {
     pub result: OperationResult,
 }
 
-/// The result of the tool that did it.
+/// Result of the tool that ran the operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum OperationResult {
-    /// Of `read`.
+    /// Result of `read`.
     Read(FileContent),
-    /// Of `write`.
+    /// Result of `write`.
     Write(Written),
-    /// Of `edit`.
+    /// Result of `edit`.
     Edit(Edited),
-    /// Of `list`.
+    /// Result of `list`.
     List(Listing),
-    /// Of `delete`.
+    /// Result of `delete`.
     Delete(Deleted),
-    /// Of `exists`.
+    /// Result of `exists`.
     Exists(Info),
 }
 
-/// The tool that does an operation.
+/// The tool that runs an operation.
 enum Does {
     Read(ReadFile),
     Write(WriteFile),
@@ -203,7 +203,7 @@ fn told<T>(worded: Worded<T>, result: fn(T) -> OperationResult) -> (OperationRes
 impl Assess for FileOperations {
     fn assess(&self, cx: &Context) -> Assessment {
         match self.clone().does() {
-            // It fails on its arguments before it does anything.
+            // The call will fail on its arguments and change nothing.
             Err(error) => Assessment::allow(error.to_string()),
             Ok(Does::Write(tool)) => tool.assess(cx),
             Ok(Does::Edit(tool)) => tool.assess(cx),

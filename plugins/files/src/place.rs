@@ -1,4 +1,4 @@
-//! From what a caller wrote to a path inside the workspace.
+//! Resolution of a caller's path to a path inside the workspace.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,13 +10,13 @@ use mimir_sdk::{Context, Error, Result, text};
 
 use crate::backup;
 
-/// How many symbolic links are followed to the file that is meant.
+/// Most symbolic links that are followed to a file.
 const LINKS_MAX: usize = 16;
 
-/// Longest path in bytes: as long as one may be on Linux.
+/// Longest path in bytes: the limit of Linux.
 const PATH_MAX: usize = 4096;
 
-/// A path inside the workspace. There is no other way to get one than [`Place::new`].
+/// A path inside the workspace. [`Place::new`] is the only way to get one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     root: PathBuf,
@@ -25,7 +25,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Takes a path as a caller writes it: relative to the workspace root, with `/`.
+    /// Resolves a path as a caller writes it: relative to the workspace root, with `/`.
     pub fn new(cx: &Context, written: &str) -> Result<Self> {
         if written.is_empty() {
             return Err(Error::invalid_path(
@@ -56,7 +56,7 @@ impl Place {
             .outside_backups()
     }
 
-    /// Resolves `written` from the folder `from`; nothing if it climbs out of the root.
+    /// Resolves `written` from the folder `from`. `None` if it leaves the root.
     fn within(root: &Path, from: &str, written: &str) -> Option<Self> {
         let mut parts: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
         for part in written.split('/') {
@@ -74,7 +74,8 @@ impl Place {
         })
     }
 
-    /// The backups are a door that the host opens for this plugin's own records, not for its callers.
+    /// Rejects paths in the backup folder. The host grants that folder for this plugin's own records, not for its
+    /// callers.
     fn outside_backups(self) -> Result<Self> {
         let mut parts = self.name.split('/');
         let inside = backup::FOLDER.split('/').all(|folder| {
@@ -90,17 +91,17 @@ impl Place {
         Ok(self)
     }
 
-    /// Whether this is the workspace root.
+    /// Returns true for the workspace root.
     pub fn is_root(&self) -> bool {
         self.name.is_empty()
     }
 
-    /// The path as it is, for data; `.` for the root. In a text it can forge a line: see [`Place::shown`].
+    /// The path as it is, for data; `.` for the root. In a text it can forge a line: use [`Place::shown`] there.
     pub fn exact(&self) -> &str {
         if self.is_root() { "." } else { &self.name }
     }
 
-    /// The path as a part of a text. Messages show it by its `Display`, which is the same cut short.
+    /// The path escaped for use in a text. Error messages use its `Display`, which is also shortened.
     pub fn shown(&self) -> Cow<'_, str> {
         text::name(self.exact())
     }
@@ -114,7 +115,7 @@ impl Place {
         }
     }
 
-    /// Something in this folder.
+    /// The path of an entry in this folder.
     pub fn join(&self, name: &str) -> Self {
         let name = if self.is_root() {
             name.to_owned()
@@ -132,7 +133,7 @@ impl Place {
         self.name.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The folder that this is in; the root is in itself.
+    /// The parent folder; the root is its own parent.
     pub fn parent(&self) -> Self {
         let name = self.name.rsplit_once('/').map_or("", |(parent, _)| parent);
         Self {
@@ -141,7 +142,7 @@ impl Place {
         }
     }
 
-    /// Whether `other` is this or lies below it.
+    /// Returns true if `other` is this path or is inside it.
     pub fn holds(&self, other: &Self) -> bool {
         self.is_root()
             || self == other
@@ -151,15 +152,15 @@ impl Place {
                 .is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// What is there, a link as a link; nothing if there is nothing.
+    /// Metadata of the path, of a link itself. `None` if it does not exist.
     pub fn look(&self) -> Result<Option<Metadata>> {
         present(fs::symlink_metadata(self.path())).map_err(|error| self.failed(&error))
     }
 
-    /// What is there or why it can't be told.
+    /// Metadata of the path, or an error if it does not exist.
     pub fn must_exist(&self) -> Result<Metadata> {
         self.look()?.ok_or_else(|| {
-            // What a listing puts in the place of bytes that are no UTF-8.
+            // A directory listing replaces bytes that are not UTF-8 with this character.
             let odd = if self.name.contains(char::REPLACEMENT_CHARACTER) {
                 "; a name that is not UTF-8 can't be given to a tool"
             } else {
@@ -169,7 +170,7 @@ impl Place {
         })
     }
 
-    /// Where the file really is: symbolic links followed, as long as they stay inside.
+    /// The real path of the file: symbolic links are followed as long as they stay inside the workspace.
     pub fn follow(&self) -> Result<Self> {
         let mut place = self.clone();
         for _ in 0..LINKS_MAX {
@@ -198,7 +199,7 @@ impl Place {
         )))
     }
 
-    /// A failed operation on this path, in the words of the contract.
+    /// Converts a failed operation on this path to an error of the contract.
     pub fn failed(&self, error: &io::Error) -> Error {
         Error::io(error, self.exact())
     }
@@ -210,7 +211,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is there, where nothing is no failure.
+/// Maps "not found" to `None`.
 fn present(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
     match found {
         Ok(metadata) => Ok(Some(metadata)),

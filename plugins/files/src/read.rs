@@ -11,13 +11,14 @@ use crate::place::Place;
 use crate::walk::Kind;
 use crate::words;
 
-/// Most bytes in one result. Data and text twin together stay well below the 16 MiB that a host captures.
+/// Most bytes in one result. Data and its text form together stay well below the 16 MiB that a host captures.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Most lines that are offered at once to somebody who wanted more: numbered, short ones grow to a multiple.
+/// Most lines suggested for one call after a request for too many: line numbers make short lines several times as
+/// long.
 const LINES_OFFERED: usize = 100_000;
 
-/// Read at a time: few calls of the host, and little memory for the largest file.
+/// Bytes per read: few host calls, and little memory for the largest file.
 const CHUNK: usize = 1 << 20;
 
 /// Reads a file. With `startLine` or `endLine` only those lines, numbered; a large file can be read only that way.
@@ -37,7 +38,7 @@ pub struct ReadFile {
     pub end_line: Option<u64>,
 }
 
-/// How content is written in JSON.
+/// Encoding of content in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -63,33 +64,33 @@ impl Encoding {
     }
 }
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileContent {
     /// The file.
     pub path: String,
-    /// The content, or the lines that were asked for with their ends.
+    /// The content, or the requested lines with their line ends.
     pub content: String,
-    /// How `content` is written.
+    /// Encoding of `content`.
     pub encoding: Encoding,
     /// Size of the whole file in bytes.
     pub size: u64,
-    /// When it was last changed, ISO 8601.
+    /// Time of the last change, ISO 8601.
     pub modified: String,
-    /// The first line in `content`, if lines were asked for.
+    /// The first line in `content`, if lines were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_line: Option<u64>,
-    /// The last line in `content`, if lines were asked for; one less than `startLine` if there is none.
+    /// The last line in `content`, if lines were requested; `startLine` minus one if `content` is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_line: Option<u64>,
-    /// How many lines the file has, if lines were asked for and the file was read to its end.
+    /// Number of lines in the file, if lines were requested and the file was read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_lines: Option<u64>,
 }
 
 impl FileContent {
-    /// The content, with line numbers where lines were asked for.
+    /// The content, with line numbers if lines were requested.
     pub fn text(&self) -> String {
         let Some(start) = self.start_line else {
             return self.content.clone();
@@ -125,7 +126,7 @@ impl Tool for ReadFile {
             }
             _ => {
                 return Err(Error::invalid_input(format_args!(
-                    "`{place}` is no regular file"
+                    "`{place}` is not a regular file"
                 )));
             }
         }
@@ -144,7 +145,7 @@ impl ReadFile {
         let failed = |error| place.failed(&error);
         let size = metadata.len().min(BYTES_MAX);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        // One more than allowed, since files grow.
+        // One more byte than allowed, because the file may have grown.
         File::open(place.path())
             .map_err(failed)?
             .take(BYTES_MAX + 1)
@@ -161,7 +162,7 @@ impl ReadFile {
         Ok(self.content(place, metadata, content))
     }
 
-    /// The lines that were asked for; what is before them goes by in pieces.
+    /// Reads the requested lines; earlier ones are skipped in chunks.
     fn lines(&self, place: &Place, metadata: &Metadata) -> Result<FileContent> {
         let (start, end) = (
             self.start_line.unwrap_or(1),
@@ -179,11 +180,11 @@ impl ReadFile {
         }
         let failed = |error| place.failed(&error);
         let mut file = File::open(place.path()).map_err(failed)?;
-        // Where the first wanted line begins.
+        // Byte offset of the first requested line.
         let mut at = 0;
         let mut buffer = vec![0; CHUNK];
         let mut wanted = Vec::new();
-        // The line that the next byte belongs to, and whether that line has begun.
+        // Number of the line that the next byte belongs to, and whether that line has begun.
         let (mut line, mut begun) = (1u64, false);
         let mut ended = false;
         'file: loop {
@@ -214,7 +215,7 @@ impl ReadFile {
                 rest = &rest[piece.len()..];
             }
         }
-        // The last line need not have an end.
+        // The last line may have no line break.
         let total = if begun { line } else { line - 1 };
         if ended && total < start && !(total == 0 && start == 1) {
             let lines = words::counted(total, "line", "lines");
@@ -244,14 +245,14 @@ impl ReadFile {
     }
 }
 
-/// What is more than a result holds, with a call that works. `part` is what fits from the line `start` on.
+/// Error for content over the limit, with a call that works. `part` is the text that fits, from the line `start` on.
 fn too_large(place: &Place, metadata: &Metadata, part: &[u8], start: u64) -> Error {
     let (size, most) = (words::bytes(metadata.len()), words::bytes(BYTES_MAX));
     let fit = memchr::memchr_iter(b'\n', part).take(LINES_OFFERED).count() as u64;
-    // A character that is cut at the end is no fault.
+    // A character cut at the end is not an encoding error.
     let broken = std::str::from_utf8(part).is_err_and(|error| error.error_len().is_some());
     let way_out = if broken || part.contains(&0) {
-        "it is no text, and parts of it can't be read".to_owned()
+        "it is not text, and only text can be read in parts".to_owned()
     } else if fit > 0 {
         let end = start + fit - 1;
         format!(
@@ -267,7 +268,7 @@ fn too_large(place: &Place, metadata: &Metadata, part: &[u8], start: u64) -> Err
     ))
 }
 
-/// Bytes as text, or how to read them otherwise.
+/// Converts bytes to text; the error suggests how else to read them.
 fn text(bytes: Vec<u8>, place: &Place, metadata: &Metadata) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| {
         Error::invalid_input(format_args!(

@@ -10,21 +10,21 @@ use crate::walk::{self, Kind};
 use crate::words;
 use crate::write::{missing_parents, within_new};
 
-/// Most that is copied so that `mimir undo` takes a move back. Beyond it the record names the move and keeps
-/// nothing: a move loses nothing, and moving back undoes it. It may not overwrite anything then.
+/// Most bytes that a move backs up for `mimir undo`. A larger move records only its paths: it loses nothing, and
+/// moving back undoes it. It must not overwrite anything then.
 const KEPT_BYTES: u64 = 64 << 20;
 
-/// Most paths for the same.
+/// Most paths that a move backs up.
 const KEPT_PATHS: usize = 2_000;
 
-/// Why nothing is kept then.
+/// Recorded reason for making no backup.
 const UNKEPT: &str = "it moved too much, or what no record can hold; moving it back undoes it";
 
 /// Moves or renames a file or directory.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveFile {
-    /// What to move, relative to the workspace root.
+    /// Path to move, relative to the workspace root.
     pub from: String,
     /// Its new path, not the directory to put it into.
     pub to: String,
@@ -36,17 +36,17 @@ pub struct MoveFile {
     pub create_dirs: bool,
 }
 
-/// What was moved.
+/// Result of a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Moved {
-    /// Where it was.
+    /// The old path.
     pub from: String,
-    /// Where it is.
+    /// The new path.
     pub to: String,
-    /// Whether a file was replaced.
+    /// True if a file was replaced.
     pub overwrote: bool,
-    /// The record by which `mimir undo` takes it back.
+    /// Record from which `mimir undo` restores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }
@@ -175,7 +175,7 @@ impl MoveFile {
     }
 }
 
-/// Everything that moves, if it is little enough to be kept.
+/// All paths that move, if they are within the backup limits.
 fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec<(Place, Kind)>>> {
     if kind != Kind::Directory {
         return Ok((source.len() <= KEPT_BYTES && recordable(from, kind))
@@ -201,7 +201,7 @@ fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec
     }
 }
 
-/// Whether a record can hold it. What it can't hold moves all the same.
+/// Returns true if a record can hold the entry. Other entries are moved without a backup.
 fn recordable(place: &Place, kind: Kind) -> bool {
     match kind {
         Kind::File | Kind::Directory => true,
@@ -210,7 +210,7 @@ fn recordable(place: &Place, kind: Kind) -> bool {
     }
 }
 
-/// Records that everything went from there and came here, and what was here before.
+/// Records the deletion at the old path, the creation at the new one, and what was there before.
 fn plan(
     backup: &mut Backup,
     from: &Place,
@@ -236,7 +236,7 @@ fn plan(
             backup.latest().map_or(State::Absent, State::without_copy),
         ));
     }
-    // Folders before what is in them.
+    // Folders come before their contents.
     for (target, state) in arrived.into_iter().rev() {
         match there {
             Some(old) => backup.change(&target, Some(Kind::from(old)), state)?,

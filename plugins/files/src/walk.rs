@@ -1,4 +1,4 @@
-//! What is in a folder, and in the folders in it, without following links.
+//! Directory walks, which do not follow links.
 
 use std::fs::{self, DirEntry, FileType, Metadata};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
 
-/// What something in a folder is.
+/// Type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -20,7 +20,7 @@ pub enum Kind {
     Symlink,
     /// A device, a pipe, a socket.
     Other,
-    /// Something whose name is not UTF-8. It is seen, and no tool can name it.
+    /// An entry whose name is not UTF-8. It is listed, but no tool can name it.
     Unreadable,
 }
 
@@ -44,13 +44,12 @@ impl From<&Metadata> for Kind {
     }
 }
 
-/// The name of an entry and what it is; nothing if it went again, which is as good as never there.
+/// Name and type of an entry. `None` if it was removed in the meantime.
 fn entry(entry: &DirEntry) -> Option<(String, Kind)> {
     let name = entry.file_name();
     let exact = name.to_str().is_some();
     let name = name.to_string_lossy().into_owned();
-    // A component gets such a name with the bytes replaced already, and is not told what it is: asking
-    // would be asking about another name.
+    // WASI replaces the invalid bytes of such a name and gives no type: a query would be about another name.
     let replaced = !exact || name.contains(char::REPLACEMENT_CHARACTER);
     let kind = match entry.file_type().map(Kind::from) {
         _ if !exact => Kind::Unreadable,
@@ -61,7 +60,7 @@ fn entry(entry: &DirEntry) -> Option<(String, Kind)> {
     Some((name, kind))
 }
 
-/// The names in a folder in their order, each with what it is.
+/// The entries of a folder, sorted by name, with their types.
 pub fn entries(folder: &Place) -> Result<Vec<(String, Kind)>> {
     let failed = |error: std::io::Error| folder.failed(&error);
     let mut names = Vec::new();
@@ -72,14 +71,14 @@ pub fn entries(folder: &Place) -> Result<Vec<(String, Kind)>> {
     Ok(names)
 }
 
-/// Visits `place` and everything below it, what is in a folder before the folder itself: the order
-/// in which a tree is taken down. Ends early when `visit` fails.
+/// Visits `place` and everything below it, the contents of a folder before the folder itself, which is the order for
+/// deleting a tree. Stops at the first error of `visit`.
 pub fn bottom_up(
     place: &Place,
     kind: Kind,
     visit: &mut dyn FnMut(&Place, Kind) -> Result<()>,
 ) -> Result<()> {
-    // Folders that still have to be left, with what is still to visit in them.
+    // Open folders, with their entries that are still to be visited.
     let mut open: Vec<(Place, Vec<(String, Kind)>)> = Vec::new();
     let mut next = Some((place.clone(), kind));
     loop {

@@ -1,4 +1,4 @@
-//! Numbers and times as people and models read them.
+//! Formatting of numbers and times for people and models.
 
 use std::fs::Metadata;
 
@@ -24,7 +24,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// When something was last changed, ISO 8601 in UTC; the epoch where the system can't say.
+/// Time of the last change, ISO 8601 in UTC; the epoch if the system does not report it.
 pub fn modified(metadata: &Metadata) -> String {
     let stamp = metadata
         .modified()
@@ -33,7 +33,7 @@ pub fn modified(metadata: &Metadata) -> String {
     format!("{:.3}", stamp.unwrap_or(jiff::Timestamp::UNIX_EPOCH))
 }
 
-/// Now, ISO 8601 in UTC.
+/// Current time, ISO 8601 in UTC.
 pub fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }

@@ -37,9 +37,9 @@ pub struct Written {
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
-    /// Whether it wasn't there before.
+    /// True if the file did not exist before.
     pub created: bool,
-    /// The record by which `mimir undo` takes it back.
+    /// Record from which `mimir undo` restores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 }
@@ -104,7 +104,7 @@ impl Assess for WriteFile {
     }
 }
 
-/// Adds what is lost without a backup.
+/// Adds a warning about the loss if no backup is made.
 pub fn kept(assessment: Assessment, backup: bool, lost: &str) -> Assessment {
     if backup {
         assessment
@@ -115,7 +115,7 @@ pub fn kept(assessment: Assessment, backup: bool, lost: &str) -> Assessment {
     }
 }
 
-/// The file that is meant and what is there now, if it can be a file.
+/// Resolves the file to write and its current metadata, if the path can be a file.
 pub fn target(cx: &Context, path: &str) -> Result<(Place, Option<Metadata>)> {
     let written = Place::new(cx, path)?;
     if path.ends_with('/') {
@@ -131,12 +131,12 @@ pub fn target(cx: &Context, path: &str) -> Result<(Place, Option<Metadata>)> {
             "`{place}` is a directory"
         ))),
         Some(_) => Err(Error::invalid_input(format_args!(
-            "`{place}` is no regular file"
+            "`{place}` is not a regular file"
         ))),
     }
 }
 
-/// The folders above `place` that aren't there, outermost first; an error if they may not be made.
+/// Missing parent folders of `place`, outermost first. Fails if they may not be created.
 pub fn missing_parents(place: &Place, may_create: bool) -> Result<Vec<Place>> {
     let mut missing = Vec::new();
     let mut folder = place.parent();
@@ -163,7 +163,7 @@ pub fn missing_parents(place: &Place, may_create: bool) -> Result<Vec<Place>> {
     Ok(missing)
 }
 
-/// Makes the folders and does what they are for; takes them away again if either fails.
+/// Creates the folders and runs `act`; removes the folders if either fails.
 pub fn within_new(missing: &[Place], act: impl FnOnce() -> Result<()>) -> Result<()> {
     let mut made = 0;
     let done = missing
@@ -175,7 +175,7 @@ pub fn within_new(missing: &[Place], act: impl FnOnce() -> Result<()>) -> Result
         })
         .and_then(|()| act());
     if done.is_err() {
-        // What somebody else has put into one in the meantime keeps it.
+        // A folder into which someone has put a file in the meantime is not empty and stays.
         for folder in missing[..made].iter().rev() {
             let _ = fs::remove_dir(folder.path());
         }

@@ -15,11 +15,11 @@ use crate::words::Words;
 pub struct Branch {
     /// Its name.
     pub name: String,
-    /// Whether it is checked out.
+    /// True if it is checked out.
     pub current: bool,
-    /// The commit that it stands at.
+    /// The commit that it points to.
     pub commit: String,
-    /// The branch that it follows.
+    /// Its upstream branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// The first line of the commit's message.
@@ -29,7 +29,7 @@ pub struct Branch {
 const FORMAT: &str =
     "--format=%(HEAD)%00%(refname:short)%00%(objectname)%00%(upstream:short)%00%(contents:subject)";
 
-/// Whether the words only list branches: a name without an option that makes it a pattern makes a branch.
+/// Returns true if the words only list branches. A name creates a branch unless an option makes it a pattern.
 pub fn reads(words: &Words) -> bool {
     let lists = words.has(&[
         "--list",
@@ -55,7 +55,7 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     }
     let mut all = vec!["branch", FORMAT];
     if reads {
-        // The one that is checked out is in the list.
+        // The current branch is in the list.
         let shown = words.before_paths().into_iter();
         all.extend(shown.filter(|word| *word != "--show-current"));
     }

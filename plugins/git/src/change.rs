@@ -1,4 +1,4 @@
-//! `add`, `commit` and `checkout`: what changes the repository.
+//! `add`, `commit` and `checkout`: the operations that change the repository.
 
 use mimir_sdk::Code;
 use mimir_sdk::prelude::*;
@@ -10,7 +10,7 @@ use crate::status;
 use crate::tool::Report;
 use crate::words::Words;
 
-/// The state of the tree after a change, after what git said of it.
+/// The state of the tree after a change, preceded by git's output.
 fn after(repository: &Repository, said: &[u8]) -> Result<Worded<Report>> {
     let status = status::read(repository, &[])?;
     let said = String::from_utf8_lossy(said);
@@ -36,7 +36,7 @@ pub fn add(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
     there(repository, &paths, untracked)?;
     let filtered = moved::taken(repository, &paths, untracked)?;
     moved::refuse(&filtered, "add", STORED)?;
-    // By name, and no other: git looks into each submodule that the paths cover.
+    // Only the named files are staged: given a folder, git would look into each submodule in it.
     let changed = Changed::of(repository, &paths, untracked)?.unstaged;
     if changed.is_empty() {
         return after(repository, &[]);
@@ -48,17 +48,17 @@ pub fn add(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
     after(repository, &said)
 }
 
-/// What would become of a file without its filter.
+/// Consequence of adding files without their filter.
 const STORED: &str = "they would be stored as they are";
 
-/// What follows the options is paths, on either side of `--`.
+/// All arguments after the options are paths, before or after `--`.
 fn all_paths(words: &Words) -> Vec<String> {
     words.names.iter().chain(&words.paths).cloned().collect()
 }
 
-/// Whether each of the paths names a file that git knows, or could know.
+/// Fails unless each path names a file that git tracks or could track.
 fn there(repository: &Repository, paths: &[String], untracked: bool) -> Result<()> {
-    // All of an empty folder is nothing, and no error.
+    // Staging an empty folder is valid and does nothing.
     let whole = |path: &&String| matches!(path.as_str(), "." | "./" | ":/");
     let paths: Vec<String> = paths.iter().filter(|path| !whole(path)).cloned().collect();
     if paths.is_empty() {
@@ -69,7 +69,7 @@ fn there(repository: &Repository, paths: &[String], untracked: bool) -> Result<(
         words.extend(["--others", "--exclude-standard"]);
     }
     match repository.run(&words, &paths) {
-        // There are many.
+        // Exceeding the output limit means that there are files.
         Err(error) if *error.code() == Code::LimitExceeded => Ok(()),
         Err(error) if untracked && *error.code() == Code::NotFound => {
             let said = error.message().lines().next().unwrap_or_default();
@@ -86,7 +86,7 @@ pub fn commit(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     let keeps = amends && words.has(&["--no-edit"]);
     if !keeps && !words.has(&["-m", "--message"]) {
         return Err(Error::invalid_input(
-            "a commit wants a message: `-m`, and what it says",
+            "a commit needs a message: pass `-m` and the message",
         ));
     }
     let paths = all_paths(words);
@@ -104,7 +104,7 @@ pub fn commit(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     }
     let changed = Changed::of(repository, &paths, false)?;
     let something = changed.staged || takes && !changed.unstaged.is_empty();
-    // Git would say so itself, and look into each submodule for that.
+    // Git would report this too, but would look into each submodule first.
     if !something && !amends && !words.has(&["--allow-empty"]) && !merges(repository)? {
         return Err(Error::invalid_input(format_args!(
             "there is nothing staged to commit; `add` stages, and `-a` takes all changes of known files\n{}",
@@ -121,7 +121,7 @@ pub fn commit(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     let options = words.options.iter().map(String::as_str);
     line.extend(options.filter(|option| !matches!(*option, "-a" | "--all")));
     if amends {
-        // Where nothing is left of it: see above.
+        // The amended commit may end up without changes, which git refuses by default.
         line.push("--allow-empty");
     }
     if all && !changed.unstaged.is_empty() {
@@ -138,12 +138,12 @@ pub fn commit(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     log::shown(repository, "HEAD", &plain, "")
 }
 
-/// Whether a merge waits for its commit.
+/// Returns true if a merge is waiting for its commit.
 fn merges(repository: &Repository) -> Result<bool> {
     Ok(named(repository, "MERGE_HEAD")?.is_some())
 }
 
-/// The tree of what a name stands for, if git knows it.
+/// The tree that a name resolves to, if git knows the name.
 fn named(repository: &Repository, name: &str) -> Result<Option<String>> {
     let tree = format!("{name}^{{tree}}");
     match repository.run(&["rev-parse", "--verify", &tree], &[]) {
@@ -153,7 +153,7 @@ fn named(repository: &Repository, name: &str) -> Result<Option<String>> {
     }
 }
 
-/// Whether changes that were not committed may be lost.
+/// Returns true if uncommitted changes may be lost.
 pub fn discards(words: &Words) -> bool {
     !words.paths.is_empty() || words.has(&["-f", "--force", "--ours", "--theirs"])
 }
@@ -167,20 +167,20 @@ pub fn checkout(repository: &Repository, words: &Words) -> Result<Worded<Report>
     let filtered = filtered(repository, words)?;
     let without = "they would be written as they are stored";
     moved::refuse(&filtered, "checkout", without)?;
-    // Without it git takes a name that is no branch for a path, and takes that back.
+    // Without this option git takes an unknown branch name for a path and restores that.
     let names_one = words.paths.is_empty() && !words.has(&["-b"]);
-    // What it would say of changes here, it would ask each submodule for.
+    // To list local changes, git would run in each submodule.
     let mut all = vec!["checkout", "--quiet", "--no-recurse-submodules"];
     all.extend(words.before_paths());
     if names_one {
         all.push("--");
     }
     let said = repository.run(&all, &words.paths)?;
-    // Settings may be of a branch alone.
+    // Settings can depend on the branch, so the repository is opened again.
     after(&Repository::open()?, &said)
 }
 
-/// The files that a checkout would write, and a filter goes through.
+/// The files with a filter that a checkout would write.
 fn filtered(repository: &Repository, words: &Words) -> Result<Vec<Filtered>> {
     let forced = words.has(&["-f", "--force"]);
     let name = match words.names.first().map(String::as_str) {
@@ -190,7 +190,7 @@ fn filtered(repository: &Repository, words: &Words) -> Result<Vec<Filtered>> {
     };
     let Some(name) = name else {
         return match words.paths.is_empty() {
-            // A new branch of what is checked out.
+            // A new branch at the current commit.
             true => Ok(Vec::new()),
             false => moved::written(repository, &[], &words.paths, None),
         };
@@ -204,7 +204,7 @@ fn filtered(repository: &Repository, words: &Words) -> Result<Vec<Filtered>> {
     for tree in &trees {
         let between = match &from {
             Some(from) if words.paths.is_empty() && !forced => {
-                // What is not there any more is not written.
+                // Deleted files are not written.
                 vec!["--diff-filter=d", from.as_str(), tree.as_str()]
             }
             _ => vec![tree.as_str()],
@@ -219,7 +219,7 @@ fn filtered(repository: &Repository, words: &Words) -> Result<Vec<Filtered>> {
     Ok(all)
 }
 
-/// What git may take for a name that it does not know: branches of remotes that are called so.
+/// Trees of the remote branches with this name, which git may check out for a name that it does not know.
 fn of_remotes(repository: &Repository, name: &str) -> Result<Vec<String>> {
     let pattern = format!("refs/remotes/*/{name}");
     let words = ["for-each-ref", "--format=%(tree)", "--", &pattern];

@@ -8,13 +8,13 @@ use crate::repository::{Repository, left_out, not_entered};
 use crate::tool::Report;
 use crate::words::Words;
 
-/// Most characters of a diff in a result; the numbers of all files are there all the same.
+/// Most characters of a diff in a result; the line counts of all files are always included.
 const PATCH_MAX: usize = 40_000;
 
 /// Most files in structured content.
 const FILES_MAX: usize = 500;
 
-/// Options whose output is no patch, and is shown as git writes it.
+/// Options whose output is not a patch and is shown as git writes it.
 const SUMMARIES: [&str; 5] = [
     "--stat",
     "--numstat",
@@ -23,8 +23,8 @@ const SUMMARIES: [&str; 5] = [
     "--name-status",
 ];
 
-/// Whatever a repository says, no program of others makes the text: of a submodule, whose settings nobody has looked
-/// up, the commits alone are compared.
+/// Options that keep programs configured by a repository from producing the text. Of submodules, whose settings are
+/// not checked, only the commits are compared.
 pub const PLAIN: [&str; 5] = [
     "--no-ext-diff",
     "--no-textconv",
@@ -33,13 +33,13 @@ pub const PLAIN: [&str; 5] = [
     "--submodule=short",
 ];
 
-/// What has changed.
+/// Changes of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Changes {
     /// The files.
     pub files: Vec<Change>,
-    /// How many there are.
+    /// Number of changed files.
     pub total: usize,
     /// Lines that were added in all of them.
     pub added: u64,
@@ -47,19 +47,19 @@ pub struct Changes {
     pub removed: u64,
 }
 
-/// What has changed in a file.
+/// Change of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// The file, relative to the workspace root.
     pub path: String,
-    /// What it was called before.
+    /// Its old path, if it was renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Lines that were added; none of a binary file.
+    /// Number of added lines; absent for a binary file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added: Option<u64>,
-    /// Lines that were removed; none of a binary file.
+    /// Number of removed lines; absent for a binary file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<u64>,
 }
@@ -80,7 +80,7 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         false if words.has(&SUMMARIES) => said,
         false => shown(&changes, &said),
     };
-    // Between commits, or with what is staged, no filter would go through anything.
+    // Comparisons between commits or with the index apply no filters.
     let of_commits = words.has(&["--staged", "--cached"])
         || words.names.len() > 1
         || words.names.iter().any(|name| name.contains(".."));
@@ -106,7 +106,7 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     .worded(text))
 }
 
-/// A patch as far as there is room, after one line that says how much there is.
+/// A patch cut to the limit, after a summary line.
 pub fn shown(changes: &Changes, patch: &str) -> String {
     let files = if changes.total == 1 { "file" } else { "files" };
     let head = format!(
@@ -136,7 +136,7 @@ pub fn parse(output: &[u8]) -> Changes {
         else {
             continue;
         };
-        // A rename has its two names in records of their own.
+        // A rename has its two names in separate records.
         let (from, path) = match path.is_empty() {
             true => (
                 records.next().map(str::to_owned),

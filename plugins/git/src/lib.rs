@@ -1,9 +1,9 @@
 //! `git`: status, diff, log and show read a repository; add, commit, branch and checkout change it.
 //!
-//! `words` tells what the arguments of a call may be, `repository` runs git so that nothing in the
-//! repository runs with it, `moved` refuses what that would spoil, and each operation has a room with what it reports.
+//! `words` checks the arguments of a call, `repository` runs git such that no program of the repository runs, `moved`
+//! refuses operations on files that need such a program, and each operation has a module for its result.
 //!
-//! Never here: a way to any other git command. Those go through `exec`, where each is judged by itself.
+//! Out of scope: other git commands. Those go through `exec`, where each is judged by itself.
 
 mod branch;
 mod change;

@@ -8,10 +8,10 @@ use crate::repository::{Repository, left_out};
 use crate::tool::Report;
 use crate::words::Words;
 
-/// Commits in a log whose length nobody has said.
+/// Default number of commits in a log.
 const USUAL: &str = "-n30";
 
-/// Most commits in a log, whatever was said.
+/// Most commits in a log, even if more are requested.
 const MOST: usize = 1000;
 
 /// Fields end with NUL, commits with a record separator; neither can be in a message.
@@ -21,9 +21,9 @@ const FORMAT: &str = "--format=tformat:%H%x00%an%x00%ae%x00%aI%x00%D%x00%s%x00%b
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Commit {
-    /// Its name, in full.
+    /// Full hash.
     pub hash: String,
-    /// Who wrote it.
+    /// Name of the author.
     pub author: String,
     /// The author's address.
     pub email: String,
@@ -31,11 +31,11 @@ pub struct Commit {
     pub date: String,
     /// The first line of the message.
     pub subject: String,
-    /// The rest of it.
+    /// The rest of the message.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(default)]
     pub body: String,
-    /// The branches and tags that stand there.
+    /// The branches and tags that point to it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub refs: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Commit {
 
 pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
     let mut all = vec!["log", "--no-show-signature", "--no-patch"];
-    // It looks into files where it is to find those that changed some text.
+    // A search for changed text reads files, so these options apply here too.
     all.extend(PLAIN);
     if !words.has(&["-n", "--max-count"]) {
         all.push(USUAL);
@@ -82,12 +82,12 @@ pub fn show(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
         ));
     }
     let name = words.names.first().map_or("HEAD", String::as_str);
-    // A tree or a file of a commit is for `read_file` and `file_search`.
+    // Other objects of a commit, such as files, are for `read_file` and `file_search`.
     let commit = format!("{name}^{{commit}}");
     shown(repository, &commit, words, "")
 }
 
-/// A commit with its changes, after some words.
+/// Formats a commit with its changes, after some introductory text.
 pub fn shown(
     repository: &Repository,
     commit: &str,
@@ -120,7 +120,7 @@ pub fn shown(
     .worded(text))
 }
 
-/// Reads what [`FORMAT`] writes.
+/// Parses output in [`FORMAT`].
 pub fn parse(output: &[u8]) -> Vec<Commit> {
     let output = String::from_utf8_lossy(output);
     let commit = |record: &str| {
@@ -148,7 +148,7 @@ pub fn parse(output: &[u8]) -> Vec<Commit> {
 }
 
 impl Commit {
-    /// Its first characters, which are enough to name it.
+    /// Abbreviated hash.
     pub fn short(&self) -> &str {
         self.hash.get(..10).unwrap_or(&self.hash)
     }

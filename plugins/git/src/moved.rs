@@ -1,43 +1,43 @@
-//! Which files an operation takes into the repository or out of it, and which of them a filter should go through.
+//! Detection of files with a filter among those that an operation takes into the repository or out of it.
 //!
-//! A filter is a program of the repository's choosing (`git-crypt`, LFS), and none runs here. So what it should change
-//! is not taken at all: without it, `add` would store clear text where ciphertext was, and `checkout` would write
-//! ciphertext over clear text. Whether there is one says the attribute alone: the settings that name its program may be
-//! the person's, which are not seen here.
+//! A filter (`git-crypt`, LFS) is a program that the repository chooses, and no such program runs here. So files with
+//! a filter are refused: without it, `add` would store clear text where ciphertext was, and `checkout` would write
+//! ciphertext over clear text. Only the attribute is checked: the setting that names the program may be in the
+//! person's own configuration, which is not visible here.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 use crate::repository::Repository;
 
-/// Files that are asked about at once: their answer, too, has to be held.
+/// Files per query, because the answer is held in memory too.
 const AT_ONCE: usize = 4_000;
 
-/// Files that a message names.
+/// Most files listed in a message.
 const NAMED: usize = 10;
 
-/// The code of what is refused for a filter.
+/// Error code for files that need a filter.
 pub const FILTERED: &str = "GIT_FILTER";
 
-/// A file that a filter goes through.
+/// A file with a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filtered {
     pub path: String,
     pub filter: String,
 }
 
-/// Whose attributes count.
+/// Source of the attributes.
 #[derive(Debug, Clone, Copy)]
 pub enum Attributes<'a> {
-    /// Those of the working tree.
+    /// Attributes of the working tree.
     Here,
-    /// Those that are staged.
+    /// Attributes in the index.
     Staged,
-    /// Those of a commit, or a tree.
+    /// Attributes of a commit or a tree.
     Of(&'a str),
 }
 
-/// The files among these that a filter goes through.
+/// The files among these that have a filter.
 pub fn filtered<'a>(
     repository: &Repository,
     paths: impl IntoIterator<Item = &'a [u8]>,
@@ -59,12 +59,12 @@ pub fn filtered<'a>(
     Ok(all)
 }
 
-/// Reads what `check-attr -z` says: a path, the attribute and its value.
+/// Parses the output of `check-attr -z`: path, attribute and value.
 fn parse(output: &[u8]) -> Vec<Filtered> {
     let output = String::from_utf8_lossy(output);
     let fields: Vec<&str> = output.split('\0').collect();
     let filtered = fields.chunks_exact(3).filter_map(|field| {
-        // One that is set without a name is as good as a name.
+        // An attribute that is set without a value counts as a filter too.
         let is_name = !matches!(field[2], "unspecified" | "unset");
         is_name.then(|| Filtered {
             path: field[0].to_owned(),
@@ -74,7 +74,7 @@ fn parse(output: &[u8]) -> Vec<Filtered> {
     filtered.collect()
 }
 
-/// Refuses what would take these files without their filters.
+/// Refuses an operation on these files, because their filters would not run.
 pub fn refuse(filtered: &[Filtered], command: &str, what: &str) -> Result<()> {
     let Some(first) = filtered.first() else {
         return Ok(());
@@ -100,7 +100,7 @@ pub fn refuse(filtered: &[Filtered], command: &str, what: &str) -> Result<()> {
     ))
 }
 
-/// The note on files that are compared without their filters.
+/// Note on files that are compared without their filters.
 pub fn unfiltered(filtered: &[Filtered]) -> String {
     if filtered.is_empty() {
         return String::new();
@@ -120,7 +120,7 @@ pub fn unfiltered(filtered: &[Filtered]) -> String {
     )
 }
 
-/// Paths for git's standard input, each with something before it.
+/// Formats paths for git's standard input, each with a prefix.
 fn list(before: &str, paths: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for path in paths {
@@ -131,29 +131,29 @@ fn list(before: &str, paths: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// How git is told to read paths that [`pathspecs`] gives it.
+/// Options that make git read the paths of [`pathspecs`].
 pub const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-file-nul"];
 
-/// These paths and nothing that looks like them, for git's standard input.
+/// Formats exactly these paths, without pattern matching, for git's standard input.
 pub fn pathspecs(paths: &[Vec<u8>]) -> Vec<u8> {
     let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
     list(":(top,literal)", &paths)
 }
 
-/// What has changed of some paths.
+/// Changes of some paths.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// In the working tree since it was staged; what is not known to git, as folders.
+    /// Paths that differ between the working tree and the index; untracked ones as folders.
     pub unstaged: Vec<Vec<u8>>,
-    /// Whether anything is staged.
+    /// True if anything is staged.
     pub staged: bool,
 }
 
 impl Changed {
-    /// `untracked` says whether to look for what is not known to git.
+    /// Queries the changes. `untracked` includes untracked paths.
     ///
-    /// A submodule counts with the commit that it is at. Whether its files have changed would be asked of a git that runs
-    /// in it and obeys its own settings, of which nothing is switched off.
+    /// Of a submodule, only its commit is compared. For changes of its files git would run inside the submodule and
+    /// obey its settings, which are not switched off.
     pub fn of(repository: &Repository, paths: &[String], untracked: bool) -> Result<Self> {
         let words = [
             "status",
@@ -172,7 +172,7 @@ impl Changed {
     fn parse(output: &[u8]) -> Self {
         let mut changed = Self::default();
         for record in output.split(|byte| *byte == 0) {
-            // The kind, XY, and so many fields before the path.
+            // The record type, XY, and a fixed number of fields before the path.
             let (fields, staged, unstaged) = match record {
                 [b'1', b' ', x, y, ..] => (8, *x != b'.', *y != b'.'),
                 [b'u', b' ', ..] => (10, true, true),
@@ -189,7 +189,7 @@ impl Changed {
     }
 }
 
-/// The files that `add` or `commit` would take as they are in the working tree.
+/// The files that `add` or `commit` would take unfiltered from the working tree.
 pub fn taken(repository: &Repository, paths: &[String], untracked: bool) -> Result<Vec<Filtered>> {
     let mut words = vec!["ls-files", "-z", "--modified", "--exclude-standard"];
     if untracked {
@@ -199,8 +199,8 @@ pub fn taken(repository: &Repository, paths: &[String], untracked: bool) -> Resu
     filtered(repository, records(&files), Attributes::Here)
 }
 
-/// The files that `checkout` would write, of those that differ between what these words of `git diff` name. `tree` is
-/// what is checked out, if that is not what is staged.
+/// The files that `checkout` would write, out of the difference that the arguments of `git diff` select. `tree` is the
+/// tree that is checked out, or `None` for the index.
 pub fn written(
     repository: &Repository,
     between: &[&str],
@@ -223,7 +223,7 @@ pub fn written(
     let says = |attributes| filtered(repository, files.iter().copied(), attributes);
     let mut all = says(Attributes::Here)?;
     all.extend(says(Attributes::Staged)?);
-    // What is checked out may bring other attributes with it.
+    // The checked-out tree may bring new attributes.
     let brings = files.iter().any(|path| path.ends_with(ATTRIBUTES));
     if let Some(tree) = tree.filter(|_| brings) {
         all.extend(says(Attributes::Of(tree)).map_err(too_old)?);
@@ -233,7 +233,7 @@ pub fn written(
     Ok(all)
 }
 
-/// Where attributes stand.
+/// Name of the attributes file.
 const ATTRIBUTES: &[u8] = b".gitattributes";
 
 fn too_old(error: Error) -> Error {
@@ -246,7 +246,7 @@ fn too_old(error: Error) -> Error {
     }
 }
 
-/// What `-z` ends with NULs.
+/// Splits `-z` output at NULs.
 fn records(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
         .split(|byte| *byte == 0)

@@ -1,15 +1,15 @@
-//! Runs git so that nothing which the repository brings along runs with it.
+//! Runs git such that no program of the repository runs with it.
 //!
-//! Whoever can write to a repository can have git run programs: by hooks, and by settings for pagers, diffs, filters,
-//! signatures, file watchers and transports. All of them are switched off for each run. Filters and the like have
-//! names of the repository's choosing, so they are looked up first; reading settings runs nothing.
+//! Anyone with write access to a repository can make git run programs: through hooks, and through settings for pagers,
+//! diffs, filters, signatures, file watchers and transports. All of them are switched off for each run. Filters and
+//! some others have names that the repository chooses, so they are looked up first; reading settings runs no program.
 //!
-//! A submodule has settings of its own, which nobody looks up: git is never let into one. So no operation here may ask
-//! whether the files of a submodule have changed, or what (see [`moved`](crate::moved) and [`PLAIN`](crate::diff::PLAIN)).
+//! A submodule has its own settings, which are not looked up, so git never runs inside one. No operation here may
+//! query the changed files of a submodule (see [`moved`](crate::moved) and [`PLAIN`](crate::diff::PLAIN)).
 //!
-//! Nothing is fetched either. Git fetches by itself what a partial clone has left out, with a program that the
-//! repository names: the transports are switched off one by one, since each goes before the rule for all, and git is
-//! told not to try.
+//! Git must not fetch either. It fetches missing objects of a partial clone on demand, with a program that the
+//! repository names. So the transports are switched off one by one, since each has precedence over the general rule,
+//! and `GIT_NO_LAZY_FETCH` is set.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ const QUIET: [&str; 17] = [
     "color.ui=false",
 ];
 
-/// The ends of names of settings that are programs, after a part that is anybody's choice, and what switches each off.
+/// Settings that name programs and have a part that the repository chooses: suffix, and how to switch each off.
 const PROGRAMS: [Program; 9] = [
     Program("filter.", ".clean", ".clean="),
     Program("filter.", ".smudge", ".smudge="),
@@ -50,45 +50,45 @@ const PROGRAMS: [Program; 9] = [
     Program("diff.", ".textconv", ".textconv="),
     Program("merge.", ".driver", ".driver=false"),
     Program("protocol.", ".allow", ".allow=never"),
-    // A hook in the settings is in no folder.
+    // A hook defined in the settings is not in the hooks folder.
     Program("hook.", ".command", ".enabled=false"),
     Program("hook.", ".event", ".enabled=false"),
 ];
 
-/// How the name of a setting begins and ends, and the end of the one that switches it off, with its value.
+/// Prefix and suffix of a setting's name, then the suffix and value of the setting that switches it off.
 struct Program(&'static str, &'static str, &'static str);
 
-/// What a setting's name begins or ends with where git may come to fetch what is missing.
+/// Prefixes and suffixes of settings that mark a partial clone, from which git may fetch missing objects.
 const PARTIAL: [(&str, &str); 3] = [
     ("extensions.", "partialclone"),
     ("remote.", ".promisor"),
     ("remote.", ".partialclonefilter"),
 ];
 
-/// Keeps git from trying.
+/// Environment variable that prevents fetching.
 const NO_FETCH: (&str, &str) = ("GIT_NO_LAZY_FETCH", "1");
 
 /// A repository, with the settings under which git runs in it.
 #[derive(Debug)]
 pub struct Repository {
     settings: Vec<String>,
-    /// Whether it is a partial clone.
+    /// True for a partial clone.
     partial: bool,
-    /// Tracked files that no tool may read. The sandbox shows git something that looks unchanged in their place.
+    /// Tracked files that no tool may read. In the sandbox git sees an unchanged file in their place.
     hidden: Vec<String>,
 }
 
-/// Names these files, once each.
+/// Setting that lists these files, one each.
 const HIDDEN: &str = "mimir.hidden";
 
-/// Enough for a large repository on a slow disk.
+/// Time limit of a run: enough for a large repository on a slow disk.
 const TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Most of git's own words in a message, in characters.
+/// Most characters of git's output in a message.
 const WORDS_MAX: usize = 600;
 
 impl Repository {
-    /// The repository of the workspace.
+    /// Opens the repository of the workspace.
     pub fn open() -> Result<Self> {
         let mut all = Self {
             settings: QUIET.map(str::to_owned).into(),
@@ -112,7 +112,7 @@ impl Repository {
         Ok(all)
     }
 
-    /// Refuses a repository whose settings have git work in another folder.
+    /// Refuses a repository whose settings make git work in another folder.
     fn works_here(&self) -> Result<()> {
         let words = ["rev-parse", "--is-inside-work-tree", "--show-prefix"];
         let said = self.run(&words, &[])?;
@@ -127,7 +127,7 @@ impl Repository {
         }
     }
 
-    /// The submodules, by their paths. Git is never let into one, so what has changed in it is not known here.
+    /// Paths of the submodules. Git never runs inside one, so changes in them are unknown.
     pub fn submodules(&self) -> Vec<String> {
         let words = [
             "config",
@@ -137,7 +137,7 @@ impl Repository {
             "--get-regexp",
             "\\.path$",
         ];
-        // Git fails where there is no such file.
+        // Git fails if the file does not exist.
         let said = self.run(&words, &[]).unwrap_or_default();
         let paths = texts(&said).into_iter();
         paths
@@ -145,8 +145,7 @@ impl Repository {
             .collect()
     }
 
-    /// Runs a subcommand that must succeed, and gives what it wrote to stdout. What follows `paths` is taken for
-    /// paths whatever it looks like.
+    /// Runs a subcommand that must succeed and returns its stdout. `paths` are never taken for options.
     pub fn run(&self, words: &[&str], paths: &[String]) -> Result<Vec<u8>> {
         let mut command = self.command(words);
         if !paths.is_empty() {
@@ -155,7 +154,7 @@ impl Repository {
         self.said(command)
     }
 
-    /// The same with something to read on stdin.
+    /// Runs a subcommand as [`run`](Self::run) does, with data on stdin.
     pub fn tell(&self, words: &[&str], stdin: &[u8]) -> Result<Vec<u8>> {
         self.said(self.command(words).stdin(stdin))
     }
@@ -171,7 +170,7 @@ impl Repository {
         command.args(words.iter().copied()).timeout(TIMEOUT)
     }
 
-    /// What a command that must succeed writes to stdout.
+    /// The stdout of a command that must succeed.
     fn said(&self, command: Command) -> Result<Vec<u8>> {
         let finished = command.run()?;
         let said = || String::from_utf8_lossy(&finished.stderr);
@@ -190,12 +189,12 @@ impl Repository {
     }
 }
 
-/// Most files that a comparison leaves out one after the other: each costs a run of git.
+/// Most files that a comparison excludes one by one: each costs a run of git.
 const HIDDEN_MAX: usize = 50;
 
 impl Repository {
-    /// The same for a comparison with files that no tool may read, as `.env` where somebody has committed it: what it
-    /// comes to without them, and which they are.
+    /// Runs a comparison that skips tracked files that no tool may read, such as a committed `.env`. Returns the
+    /// output without them, and their paths.
     pub fn compare(&self, words: &[&str], paths: &[String]) -> Result<(Vec<u8>, Vec<String>)> {
         let mut hidden = Vec::new();
         let mut wanted = paths.to_vec();
@@ -240,13 +239,13 @@ impl Repository {
 
     /// The files of the working tree that git cannot compare, since no tool may read them.
     pub fn hidden(&self, paths: &[String]) -> Result<Vec<String>> {
-        // Names alone are told without a look into the files.
+        // This lists names without reading the files.
         let words = ["diff", "--numstat", "-z", "--no-ext-diff", "--no-textconv"];
         Ok(self.compare(&words, paths)?.1)
     }
 }
 
-/// The file that git has found no way to read, in what it says.
+/// The file that git could not read, from its error message.
 fn unread(said: &str) -> Option<String> {
     let refused = said.contains("Permission denied");
     let mut lines = said.lines();
@@ -261,7 +260,7 @@ fn texts(said: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// The note on submodules, whose files were not compared.
+/// Note on submodules, whose files were not compared.
 pub fn not_entered(submodules: &[String]) -> String {
     let Some(first) = submodules.first() else {
         return String::new();
@@ -274,7 +273,7 @@ pub fn not_entered(submodules: &[String]) -> String {
     )
 }
 
-/// The note on what a comparison leaves out.
+/// Note on files left out of a comparison.
 pub fn left_out(hidden: &[String]) -> String {
     match hidden {
         [] => String::new(),
@@ -291,14 +290,14 @@ pub fn left_out(hidden: &[String]) -> String {
     }
 }
 
-/// Settings that switch off what the names of others say is a program.
+/// Settings that switch off every configured program among these names.
 fn switched_off(names: &[u8]) -> Result<Vec<String>> {
     let mut settings = Vec::new();
     for name in names.split(|byte| *byte == 0) {
         let Ok(name) = std::str::from_utf8(name) else {
             return Err(Error::new(
                 Code::PermissionDenied,
-                "a setting of the repository has a name that is no UTF-8, so it cannot be switched off; look at .git/config",
+                "the name of a setting of the repository is not UTF-8, so it cannot be switched off; remove it from .git/config",
             ));
         };
         let matching = PROGRAMS.iter().find(|Program(begin, end, _)| {
@@ -307,7 +306,7 @@ fn switched_off(names: &[u8]) -> Result<Vec<String>> {
         let Some(Program(begin, end, off)) = matching else {
             continue;
         };
-        // `-c` takes the name up to the first `=`: such a one would stay in force.
+        // `-c` ends the name at the first `=`, so a name that contains one could not be switched off.
         if name.contains(['=', '\n']) {
             return Err(Error::new(
                 Code::PermissionDenied,
@@ -328,7 +327,7 @@ fn switched_off(names: &[u8]) -> Result<Vec<String>> {
     Ok(settings)
 }
 
-/// Whether these names of settings are of a repository that leaves out what it can fetch.
+/// Returns true if these setting names belong to a partial clone.
 fn is_partial(names: &[u8]) -> bool {
     names.split(|byte| *byte == 0).any(|name| {
         let name = name.to_ascii_lowercase();
@@ -339,13 +338,13 @@ fn is_partial(names: &[u8]) -> bool {
     })
 }
 
-/// Whether git says that it has looked for something in vain that a partial clone may leave out.
+/// Returns true if git reports a missing object that a partial clone may leave out.
 fn is_left_out(said: &str) -> bool {
     let signs = ["lazy fetching disabled", "' not allowed", "unable to read"];
     signs.iter().any(|sign| said.contains(sign))
 }
 
-/// What git says when it fails, as an error of the contract.
+/// Converts a failure of git to an error of the contract.
 fn failure(code: i32, said: &str) -> Error {
     let said = said.trim();
     let end = said
@@ -373,9 +372,9 @@ fn failure(code: i32, said: &str) -> Error {
     }
 }
 
-/// What a folder is in which git finds no repository.
+/// Error for a folder in which git finds no repository.
 fn nowhere(said: &str) -> Error {
-    // A file `.git` that leads elsewhere is one, and git says where.
+    // A `.git` file that points elsewhere counts as not found, and git reports its target.
     let led = said
         .split_once("not a git repository: ")
         .and_then(|(_, to)| to.lines().next());
@@ -392,7 +391,7 @@ fn nowhere(said: &str) -> Error {
     };
     Error::unavailable(format_args!(
         "the workspace is a linked worktree or a submodule: its file .git leads to `{to}`, which is outside of the workspace and \
-         not there for tools. `git init` is no way out: it would part the folder from its repository. Open the workspace \
+         not there for tools. Do not run `git init`: it would separate the folder from its repository. Open the workspace \
          at the folder that has the repository in it{mount}"
     ))
 }

@@ -10,47 +10,47 @@ use crate::repository::{Repository, left_out, not_entered};
 use crate::tool::Report;
 use crate::words::Words;
 
-/// Most files in a result; a number tells of the rest.
+/// Most files in a result; `total` counts the rest too.
 const ENTRIES_MAX: usize = 500;
 
 /// The state of the working tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The branch that is checked out; none where a commit is.
+    /// The branch that is checked out; absent for a detached HEAD.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit that is checked out; none before the first.
+    /// The commit that is checked out; absent before the first commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The branch that this one follows.
+    /// The upstream of this branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Commits that upstream has not.
+    /// Number of commits that upstream does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead: Option<u64>,
-    /// Commits that only upstream has.
+    /// Number of commits that only upstream has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
-    /// The files that are not as in the last commit.
+    /// The files that differ from the last commit.
     pub files: Vec<Entry>,
-    /// How many there are.
+    /// Number of these files.
     pub total: usize,
 }
 
-/// A file that is not as in the last commit.
+/// A file that differs from the last commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// The file, relative to the workspace root.
     pub path: String,
-    /// What is staged of it: `added`, `modified`, `deleted`, `renamed`, `copied`, `type-changed`.
+    /// Staged change: `added`, `modified`, `deleted`, `renamed`, `copied`, `type-changed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staged: Option<String>,
-    /// What is not: the same words, `untracked`, or `conflict`.
+    /// Unstaged change: one of these, `untracked`, or `conflict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unstaged: Option<String>,
-    /// What it was called before.
+    /// Its old path, if it was renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
@@ -76,7 +76,7 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     .worded(text))
 }
 
-/// The note on files that may only look changed.
+/// Note on files that may only look changed.
 fn unfiltered(repository: &Repository, status: &Status) -> Result<String> {
     let modified = status.files.iter().filter(|entry| is_modified(entry));
     let paths: Vec<&[u8]> = modified.map(|entry| entry.path.as_bytes()).collect();
@@ -96,7 +96,7 @@ fn is_modified(entry: &Entry) -> bool {
 
 /// The state of the working tree, or of some paths.
 pub fn read(repository: &Repository, paths: &[String]) -> Result<Status> {
-    // What is in a submodule has settings of its own, and is not looked at: its commit alone is compared.
+    // A submodule has its own settings, so only its commit is compared.
     let words = [
         "status",
         "--porcelain=v2",
@@ -107,7 +107,7 @@ pub fn read(repository: &Repository, paths: &[String]) -> Result<Status> {
     Ok(parse(&repository.run(&words, paths)?))
 }
 
-/// Reads porcelain v2 with NULs.
+/// Parses porcelain v2 with NULs.
 fn parse(output: &[u8]) -> Status {
     let output = String::from_utf8_lossy(output);
     let mut records = output.split('\0');
@@ -121,7 +121,7 @@ fn parse(output: &[u8]) -> Status {
                 header(rest, &mut status);
                 continue;
             }
-            // XY and so many fields before the path.
+            // XY and a fixed number of fields before the path.
             "1" => changed(rest, 7, None),
             "2" => changed(rest, 8, records.next().map(str::to_owned)),
             "u" => rest.splitn(10, ' ').nth(9).map(|path| Entry {
@@ -177,7 +177,7 @@ fn changed(rest: &str, fields: usize, from: Option<String>) -> Option<Entry> {
     })
 }
 
-/// What a letter of git's says.
+/// The meaning of git's status letter.
 pub fn word(letter: char) -> Option<&'static str> {
     Some(match letter {
         'A' => "added",
@@ -192,7 +192,7 @@ pub fn word(letter: char) -> Option<&'static str> {
 }
 
 impl Status {
-    /// Says nothing of what nobody has compared.
+    /// Removes the unstaged state of files that were not compared.
     fn leave_out(&mut self, hidden: &[String]) {
         let before = self.files.len();
         self.files.retain_mut(|entry| {
@@ -204,7 +204,7 @@ impl Status {
         self.total -= before - self.files.len();
     }
 
-    /// As a model reads it.
+    /// Formats the state for a model.
     pub fn text(&self) -> String {
         let mut said = match (&self.branch, &self.commit) {
             (Some(branch), Some(_)) => format!("on branch {}", text::name(branch)),

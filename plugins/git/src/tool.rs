@@ -1,4 +1,4 @@
-//! The tool: what an operation is, what it reports, and which ones a person is asked about.
+//! The tool: its operations, their results, and which of them need approval.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
@@ -12,39 +12,39 @@ use crate::status::{self, Status};
 use crate::words::Words;
 
 /// Works with the git repository of the workspace. `status`, `diff`, `log`, `show` and `branch` without a name read;
-/// `add`, `commit`, `checkout` and `branch NAME` change. Hooks and other programs that the repository brings along
-/// don't run, so files with a filter (LFS, git-crypt) are refused. Anything else, such as `push`, goes through `exec`.
+/// `add`, `commit`, `checkout` and `branch NAME` change. Hooks and other programs of the repository don't run, so
+/// files with a filter (LFS, git-crypt) are refused. Anything else, such as `push`, goes through `exec`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Git {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// What would follow the subcommand on a command line, one word each: `["--staged", "--", "src"]`,
-    /// `["-m", "Message"]`, `["-b", "topic"]`. Paths stand after `--`.
+    /// Arguments after the subcommand, one word each: `["--staged", "--", "src"]`, `["-m", "Message"]`, `["-b",
+    /// "topic"]`. Paths come after `--`.
     #[serde(default)]
     pub args: Vec<String>,
 }
 
-/// What `git` can do.
+/// An operation of `git`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Operation {
-    /// Which files have changed.
+    /// Lists the changed files.
     Status,
-    /// What has changed in them.
+    /// Shows the changes in files.
     Diff,
-    /// The commits.
+    /// Lists commits.
     Log,
-    /// One commit with its changes.
+    /// Shows one commit with its changes.
     Show,
     /// Stages files.
     Add,
-    /// Makes a commit.
+    /// Creates a commit.
     Commit,
-    /// Lists, makes, renames or deletes branches.
+    /// Lists, creates, renames or deletes branches.
     Branch,
-    /// Changes to a branch or a commit, or takes files back.
+    /// Switches to a branch or a commit, or restores files.
     Checkout,
 }
 
@@ -64,11 +64,11 @@ impl Operation {
     }
 }
 
-/// The result: what the operation is about.
+/// The result, with the fields of the operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The state of the working tree, of `status` and of whatever changes it.
+    /// The state of the working tree, for `status` and operations that change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// The commits of `log`, or the one of `show` and `commit`.
@@ -117,7 +117,7 @@ impl Assess for Git {
     fn assess(&self, _: &Context) -> Assessment {
         let words = match Words::read(self.operation, &self.args) {
             Ok(words) => words,
-            // It fails before git runs.
+            // The call will fail before git runs.
             Err(error) => return Assessment::allow(error.to_string()),
         };
         let said = text::brief(&self.args.join(" ")).into_owned();
@@ -134,11 +134,11 @@ impl Assess for Git {
             Operation::Branch => {
                 Assessment::ask(format!("changes branches: {said}")).risk(Risk::Low)
             }
-            // A commit takes it from there, and that is asked about.
+            // Only `commit` needs approval, which stores what was staged.
             Operation::Add => Assessment::allow(format!("stages: {said}")),
             Operation::Commit if words.has(&["--amend"]) => {
                 Assessment::ask(format!("replaces the last commit: {said}"))
-                    .because("who has the old one will not find it in the history")
+                    .because("the old commit will no longer be in the history")
             }
             Operation::Commit => Assessment::ask(format!("commits: {said}")),
             Operation::Checkout if change::discards(&words) => {

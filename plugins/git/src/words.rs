@@ -1,31 +1,31 @@
-//! The arguments of a call, read into what git is told.
+//! Parsing of a call's arguments for git.
 //!
-//! Options of git can write files and run programs, so an operation takes those of a table and no others.
+//! Options of git can write files and run programs, so each operation accepts only the options in its table.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 use crate::tool::Operation;
 
-/// The arguments of an operation, told apart.
+/// The arguments of an operation, by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// Options of the table, each with its value.
+    /// Allowed options, each with its value.
     pub options: Vec<String>,
-    /// What is no option and stands before `--`: revisions and branches.
+    /// Arguments before `--` that are not options: revisions and branches.
     pub names: Vec<String>,
-    /// What stands after `--`.
+    /// Arguments after `--`.
     pub paths: Vec<String>,
 }
 
-/// How an option takes its value.
+/// The way in which an option takes its value.
 #[derive(Clone, Copy, PartialEq)]
 enum Value {
-    /// It has none.
+    /// No value.
     None,
-    /// In the next word, or after `=`, or, for a letter, right behind it.
+    /// Required: the next word, after `=`, or directly after a single letter.
     Needed,
-    /// After `=` only, and it can do without.
+    /// Optional, only after `=`.
     Optional,
 }
 
@@ -155,7 +155,7 @@ fn table(operation: Operation) -> &'static [(&'static str, Value)] {
 }
 
 impl Words {
-    /// Reads the arguments of an operation.
+    /// Parses the arguments of an operation.
     pub fn read(operation: Operation, args: &[String]) -> Result<Self> {
         let table = table(operation);
         let mut read = Self::default();
@@ -169,7 +169,7 @@ impl Words {
                 read.names.push(arg.clone());
                 continue;
             }
-            // `-5` is `-n 5`.
+            // `-5` means `-n 5`.
             if operation == Operation::Log
                 && arg.len() > 1
                 && arg[1..].bytes().all(|byte| byte.is_ascii_digit())
@@ -191,7 +191,7 @@ impl Words {
                     Some(value) => joined(value),
                     None => {
                         return Err(Error::invalid_input(format_args!(
-                            "`{option}` wants a value"
+                            "`{option}` needs a value"
                         )));
                     }
                 },
@@ -201,7 +201,7 @@ impl Words {
         Ok(read)
     }
 
-    /// Whether one of these options was given.
+    /// Returns true if one of these options was given.
     pub fn has(&self, options: &[&str]) -> bool {
         let is = |given: &String, option: &str| {
             given
@@ -213,7 +213,7 @@ impl Words {
             .any(|given| options.iter().any(|option| is(given, option)))
     }
 
-    /// Options and names, as words for git.
+    /// Options and names, as arguments for git.
     pub fn before_paths(&self) -> Vec<&str> {
         self.options
             .iter()
@@ -223,7 +223,7 @@ impl Words {
     }
 }
 
-/// An option of the table, and the value that is in the same word.
+/// Splits an option from the value in the same word.
 fn split<'a>(
     table: &'static [(&'static str, Value)],
     arg: &'a str,
@@ -233,7 +233,7 @@ fn split<'a>(
             Some((name, value)) => (name, Some(value)),
             None => (arg, None),
         },
-        // A letter, and what is right behind it.
+        // A single letter and the value directly after it.
         false => {
             let end = arg.char_indices().nth(2).map_or(arg.len(), |(at, _)| at);
             let value = &arg[end..];
@@ -252,7 +252,7 @@ fn refused(operation: Operation, table: &[(&str, Value)], arg: &str) -> Error {
         false => format!("takes {}", known.join(", ")),
     };
     Error::invalid_input(format_args!(
-        "`{}` is no option here: `{name}` {has}; one letter a word; other git commands go through `exec`",
+        "`{}` is not supported: `{name}` {has}; write each short option as its own word, or run git through `exec`",
         text::brief(arg)
     ))
 }

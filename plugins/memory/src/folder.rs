@@ -1,4 +1,4 @@
-//! The files of the memories: listed, read, and written whole or not at all.
+//! The files of the memories: listing, reading, and atomic writing.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -9,55 +9,55 @@ use mimir_sdk::{Context, Error, Result};
 
 use crate::name::Name;
 
-/// Where they are, below the workspace.
+/// Memory folder, relative to the workspace.
 pub(crate) const FOLDER: &str = ".mimir/memory";
 
-/// Bytes of a memory: what a model can still read.
+/// Most bytes of a memory: as much as a model can read.
 pub(crate) const FILE_MOST: u64 = 256 << 10;
 
-/// How many there may be. Each search reads them all.
+/// Most memories. Each search reads them all.
 pub(crate) const FILES_MOST: usize = 400;
 
-/// Bytes of all of them.
+/// Most bytes of all memories together.
 pub(crate) const TOTAL_MOST: u64 = 8 << 20;
 
-/// The file of whoever saves at the moment.
+/// Lock file of the call that is saving.
 const TURN: &str = ".turn";
 
-/// The file of whoever removes that of a call that was stopped on the way.
+/// Lock file of the call that removes a stale [`TURN`] file.
 const SWEEP: &str = ".sweep";
 
-/// How old that file is at most while somebody is at work: saving takes milliseconds.
+/// Age after which a [`TURN`] file is stale: saving takes milliseconds.
 const TURN_MOST: Duration = Duration::from_secs(10);
 
-/// How long another call waits for its turn.
+/// Most time that a call waits for the lock.
 const WAIT_MOST: Duration = Duration::from_secs(15);
 
-/// And between two looks.
+/// Poll interval while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The folder of the memories.
 pub(crate) struct Folder(PathBuf);
 
-/// A memory that is there.
+/// An existing memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: Name,
     pub(crate) size: u64,
-    /// ISO 8601.
+    /// Time of the last change, ISO 8601.
     pub(crate) modified: String,
 }
 
-/// What is in the folder.
+/// Contents of the folder.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// In the order of their names.
+    /// The memories, sorted by name.
     pub(crate) entries: Vec<Entry>,
-    /// How many `.md` files are none that a tool can name or read.
+    /// Number of `.md` files that are not valid memories, by their name or type.
     pub(crate) odd: usize,
 }
 
-/// The turn to save. It ends when this is dropped.
+/// The lock for saving. Dropping it releases it.
 pub(crate) struct Turn(PathBuf);
 
 impl Folder {
@@ -65,10 +65,10 @@ impl Folder {
         Self(cx.workspace().join(FOLDER))
     }
 
-    /// The memories. A folder that is not there is empty.
+    /// Lists the memories. A missing folder counts as empty.
     pub(crate) fn list(&self) -> Result<Listing> {
         let mut listing = Listing::default();
-        // Where nothing was saved yet, the host gives no folder, and what a look at it says depends on the system.
+        // The host grants no folder until something was saved, and the error of listing it depends on the system.
         if fs::metadata(&self.0).is_err() {
             return Ok(listing);
         }
@@ -78,7 +78,7 @@ impl Folder {
             if file.starts_with('.') || !file.ends_with(".md") {
                 continue;
             }
-            // A link could show anything under this name.
+            // A link could expose any file under this name.
             let meta = fs::symlink_metadata(entry.path());
             let meta = meta
                 .ok()
@@ -96,7 +96,7 @@ impl Folder {
         Ok(listing)
     }
 
-    /// A memory, if it is there.
+    /// Reads a memory, if it exists.
     pub(crate) fn read(&self, name: &Name) -> Result<Option<String>> {
         let path = self.0.join(name.file());
         let Ok(meta) = fs::symlink_metadata(&path) else {
@@ -104,7 +104,7 @@ impl Folder {
         };
         if !meta.is_file() {
             return Err(Error::invalid_input(format_args!(
-                "`{name}` is no regular file; what is in {FOLDER} as a link or a folder is not read"
+                "`{name}` is not a regular file; links and folders in {FOLDER} are not read"
             )));
         }
         if meta.len() > FILE_MOST {
@@ -117,10 +117,10 @@ impl Folder {
         let bytes = fs::read(&path).map_err(failed)?;
         let text = String::from_utf8(bytes);
         text.map(Some)
-            .map_err(|_| Error::invalid_input(format_args!("`{name}` is no UTF-8 text")))
+            .map_err(|_| Error::invalid_input(format_args!("`{name}` is not UTF-8 text")))
     }
 
-    /// Puts a memory there in place of what it was. Only who has the turn does.
+    /// Writes a memory atomically. The caller must hold the lock.
     pub(crate) fn write(&self, name: &Name, content: &str, _turn: &Turn) -> Result<()> {
         let new = self.0.join(".new");
         // Left over from a call that was stopped.
@@ -128,7 +128,7 @@ impl Folder {
         let written = File::create_new(&new)
             .and_then(|mut file| {
                 file.write_all(content.as_bytes())?;
-                // The name is not to be there before what it names.
+                // The content must be on disk before the name is.
                 file.sync_data()
             })
             .and_then(|()| fs::rename(&new, self.0.join(name.file())));
@@ -138,7 +138,7 @@ impl Folder {
         written.map_err(failed)
     }
 
-    /// Waits until no other call saves, here or in another process.
+    /// Waits for the lock, which also excludes other processes.
     pub(crate) fn turn(&self) -> Result<Turn> {
         let path = self.0.join(TURN);
         let mut waited = Duration::ZERO;
@@ -155,7 +155,7 @@ impl Folder {
             }
             if waited >= WAIT_MOST {
                 return Err(Error::unavailable(format_args!(
-                    "other calls are saving all the time; try again, and if nobody saves, remove {FOLDER}/{TURN} and {FOLDER}/{SWEEP}"
+                    "another call is still saving; try again, and if no other call is running, remove {FOLDER}/{TURN} and {FOLDER}/{SWEEP}"
                 )));
             }
             std::thread::sleep(LOOK_EVERY);
@@ -163,8 +163,8 @@ impl Folder {
         }
     }
 
-    /// Removes the file of a call that was stopped on the way, if it still is the one that was made then. One call at a
-    /// time does, so that none removes what another has made since.
+    /// Removes the lock file of a call that was stopped, if it is still the one with this creation time. A second lock
+    /// lets only one call do this, so that none removes a lock that another call has created since.
     fn sweep(&self, turn: &Path, seen: SystemTime) -> Result<()> {
         let path = self.0.join(SWEEP);
         match File::create_new(&path) {
@@ -181,20 +181,21 @@ impl Folder {
     }
 }
 
-/// When the file of a turn was made, if it is there. What else somebody has put in its place nobody can wait for.
+/// Creation time of the lock file, if it exists. Fails on anything but a file, because waiting for that would never
+/// end.
 fn made(path: &Path) -> Result<Option<SystemTime>> {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return Ok(None);
     };
     if !meta.is_file() {
         return Err(Error::unavailable(format_args!(
-            "{FOLDER}/{TURN} is no regular file; ask your user to remove it"
+            "{FOLDER}/{TURN} is not a regular file; ask your user to remove it"
         )));
     }
     meta.modified().map(Some).map_err(failed)
 }
 
-/// Whether nobody is at work any more who made this file then. A time to come is none that anybody was at work.
+/// Returns true if a lock file of this creation time is stale. A time too far in the future counts as stale, too.
 fn is_stale(made: SystemTime) -> bool {
     let now = SystemTime::now();
     let apart = now

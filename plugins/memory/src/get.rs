@@ -13,7 +13,7 @@ use crate::words_of;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(inline)]
 pub struct MemoryGet {
-    /// The memory, such as `build-notes`. Default: none, which lists them.
+    /// Name of the memory, such as `build-notes`. Default: lists all memories.
     #[serde(default)]
     pub name: Option<String>,
     /// First line, from 1.
@@ -26,30 +26,30 @@ pub struct MemoryGet {
     pub end_line: Option<usize>,
 }
 
-/// A memory, or all that there are.
+/// One memory, or the list of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Got {
-    /// The one that was asked for.
+    /// The requested memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Content>,
-    /// All, where none was.
+    /// All memories, if no name was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memories: Option<Vec<Listed>>,
 }
 
-/// What is in a memory.
+/// Content of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Content {
     /// Its name.
     pub name: String,
-    /// The lines that were asked for.
+    /// The requested lines.
     pub content: String,
-    /// The number of the first of them.
+    /// Number of the first of them.
     pub start_line: usize,
-    /// How many lines the memory has.
+    /// Number of lines in the memory.
     pub lines: usize,
 }
 
@@ -59,9 +59,9 @@ pub struct Content {
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was last changed, ISO 8601.
+    /// Time of the last change, ISO 8601.
     pub modified: String,
 }
 
@@ -159,7 +159,7 @@ fn all(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
     Ok(Json(got).worded(text))
 }
 
-/// Names that are told where a memory is not there: a typo shows among them.
+/// Most names that are listed when a memory does not exist, which helps with typos.
 const NEAR: usize = 8;
 
 fn missing(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {
@@ -173,6 +173,6 @@ fn missing(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {
         _ => format!("there are {}", names.join(", ")),
     };
     Ok(Error::not_found(format_args!(
-        "there is no memory `{name}`; {there}"
+        "memory `{name}` does not exist; {there}"
     )))
 }

@@ -1,4 +1,4 @@
-//! A workspace with memories, what is kept beside them, and an endpoint, for tests.
+//! Test fixtures: a workspace with memories, a store, and an endpoint.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::meaning::{Response, Transport};
 use crate::save::{MemorySave, Mode, Saved};
 use crate::store::Store;
 
-/// A workspace with the folder that the host would give.
+/// A workspace with the folder that the host grants.
 pub(crate) struct Workspace {
     dir: tempfile::TempDir,
     pub(crate) store: Map,
@@ -60,7 +60,7 @@ impl Workspace {
     }
 }
 
-/// Storage that remembers what was read.
+/// A store that records reads.
 #[derive(Default)]
 pub(crate) struct Map {
     values: RefCell<BTreeMap<String, Vec<u8>>>,
@@ -68,7 +68,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// The keys that were read, by themselves or in a list, since the last look.
+    /// The keys that were read since the last call, by name or in a list.
     pub(crate) fn read(&self) -> Vec<String> {
         self.read.take()
     }
@@ -111,12 +111,12 @@ impl Store for Map {
     }
 }
 
-/// An endpoint that knows some words: a vector has a number for each group of words that mean the same.
+/// An endpoint that knows some words: a vector has one number for each group of synonyms.
 #[derive(Default)]
 pub(crate) struct Endpoint {
-    /// The texts that it was asked about, request by request.
+    /// The texts of each request.
     pub(crate) asked: RefCell<Vec<Vec<String>>>,
-    /// What it answers instead.
+    /// Status and body of the reply, instead of vectors.
     pub(crate) instead: RefCell<Option<(u16, String)>>,
 }
 

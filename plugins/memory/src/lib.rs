@@ -1,10 +1,10 @@
 //! Memory: `memory_save`, `memory_get` and `memory_search`, over the files `.mimir/memory/*.md`.
 //!
-//! `name` is what a memory may be called, `folder` reads and writes their files, `words_of` remembers whose words a
-//! memory may be, `part` splits a text into what is ranked, `rank` ranks by words and `meaning` by what an embeddings
-//! endpoint makes of them.
+//! `name` checks the names of memories, `folder` reads and writes their files, `words_of` tracks the origin of their
+//! text, `part` splits a text into passages for ranking, `rank` ranks by words and `meaning` by vectors of an
+//! embeddings endpoint.
 //!
-//! Never here: another folder. The host gives this one to this plugin, and no other tool may write to it.
+//! Out of scope: other folders. The host grants this one to this plugin, and no other tool may write to it.
 
 mod folder;
 mod get;

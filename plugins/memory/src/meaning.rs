@@ -1,5 +1,5 @@
-//! Ranking by meaning: an endpoint makes vectors of passages, and those near to the vector of the query mean something
-//! similar. `send` asks the endpoint, `vectors` keeps what it said until a memory changes.
+//! Ranking by meaning: an endpoint makes vectors of passages, and passages whose vectors are close to that of the
+//! query have a similar meaning. `send` queries the endpoint, `vectors` stores the results until a memory changes.
 
 use std::collections::VecDeque;
 
@@ -18,28 +18,28 @@ pub(crate) use send::{Network, Transport};
 pub(crate) use settings::{Settings, VARIABLE};
 use vectors::Vectors;
 
-/// Passages in one request, of all memories together. Providers take some hundred; their vectors are some megabytes.
+/// Passages per request, across memories. Providers accept some hundred; their vectors take some megabytes.
 const AT_ONCE: usize = 128;
 
-/// Passages that one search has made vectors of. More are left to the next one, so that a search after many changes
-/// still ends in time.
+/// Most passages that one search sends for vectors. The rest is left to the next search, so that one after many
+/// changes still ends in time.
 const NEW_MOST: usize = 1_024;
 
-/// Bytes of a value of storage, with what stands before the vectors in it.
+/// Most bytes of a stored value, without its header.
 const VALUE_MOST: usize = (1 << 20) - 64;
 
-/// How many of the nearest are ranked: the rest is near to nothing.
+/// Number of nearest passages that are ranked: the rest is hardly related.
 const NEAREST: usize = 40;
 
-/// What is near to a query.
+/// Passages related to a query.
 pub(crate) struct Meant {
-    /// The passages, the nearest first.
+    /// Indexes of the passages, the nearest first.
     pub(crate) nearest: Vec<usize>,
-    /// What stood in the way.
+    /// Reason for an incomplete result.
     pub(crate) note: Option<String>,
 }
 
-/// Ranks the passages by what they mean.
+/// Ranks the passages by meaning.
 pub(crate) fn ask(
     settings: &Settings,
     transport: &impl Transport,
@@ -50,7 +50,8 @@ pub(crate) fn ask(
 ) -> Result<Meant> {
     let mut note = None;
     let query = send::embed(settings, transport, &[query])?.remove(0);
-    // What could not be kept would be made anew by each search, and what takes too long would leave nothing for others.
+    // Limits the passages of a memory: vectors that cannot be stored would be computed again by each search, and slow
+    // ones would leave no time for other memories.
     let most = (VALUE_MOST / query.len().max(1)).min(NEW_MOST);
     let mut cut = 0;
     let mut known: Vec<Option<Vec<i8>>> = vec![None; passages.len()];
@@ -88,7 +89,8 @@ pub(crate) fn ask(
         .map(|at| passages[*at].told.as_str());
     let mut made: VecDeque<Vec<i8>> = VecDeque::new();
     for (memory, own) in &missing {
-        // Each memory is stored as soon as it is whole: a later request that fails costs nothing of it.
+        // The vectors of each memory are stored as soon as they are complete, so that a later failed request does not
+        // lose them.
         while made.len() < own.len() {
             let batch: Vec<&str> = texts.by_ref().take(AT_ONCE).collect();
             let vectors = send::embed(settings, transport, &batch)?;
@@ -96,7 +98,7 @@ pub(crate) fn ask(
         }
         let vectors = Vectors(made.drain(..own.len()).collect());
         if let Err(error) = vectors.write(store, settings, &memories[*memory]) {
-            // They serve this search all the same.
+            // This search can still use them.
             note = Some(format!(
                 "vectors are not stored: {}",
                 text::brief(error.message())

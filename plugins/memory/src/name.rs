@@ -1,24 +1,24 @@
-//! What a memory may be called.
+//! Names of memories.
 
 use std::fmt;
 
 use mimir_sdk::{Error, Result, text};
 
-/// Bytes of a name: it is read in lists.
+/// Most bytes of a name, because lists show it.
 const MOST: usize = 80;
 
-/// The ending of a memory's file.
+/// Extension of a memory's file.
 const ENDING: &str = ".md";
 
-/// Names that Windows takes for devices, whatever their ending.
+/// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
-/// The name of a memory: a file name and never a path. There is no other way to get one than [`Name::parse`].
+/// The name of a memory: a file name and never a path. [`Name::parse`] is the only way to get one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name(String);
 
 impl Name {
-    /// Takes a name as a caller writes it, with or without `.md`.
+    /// Parses a name as a caller writes it, with or without `.md`.
     pub(crate) fn parse(written: &str) -> Result<Self> {
         let name = written.strip_suffix(ENDING).unwrap_or(written);
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -29,21 +29,21 @@ impl Name {
             && !name.contains("..");
         if !fits || is_device(name) {
             return Err(Error::invalid_input(format_args!(
-                "`{}` is no name of a memory: 1 to {MOST} letters, digits, `-`, `_` and single dots, such as `build-notes`",
+                "`{}` is not a valid memory name: use 1 to {MOST} letters, digits, `-`, `_` and single dots, such as `build-notes`",
                 text::brief(written)
             )));
         }
         Ok(Self(name.to_owned()))
     }
 
-    /// The name of a file in the folder, if it is that of a memory.
+    /// The name that belongs to a file in the folder, if the file is a memory.
     pub(crate) fn of_file(file: &str) -> Option<Self> {
         Self::parse(file.strip_suffix(ENDING)?)
             .ok()
             .filter(|name| name.file() == file)
     }
 
-    /// The file.
+    /// The file name.
     pub(crate) fn file(&self) -> String {
         format!("{}{ENDING}", self.0)
     }
@@ -115,7 +115,7 @@ mod tests {
         ] {
             let error = Name::parse(written).unwrap_err();
             assert!(
-                error.message().contains("is no name of a memory"),
+                error.message().contains("is not a valid memory name"),
                 "{error}"
             );
         }

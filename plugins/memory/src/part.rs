@@ -1,23 +1,23 @@
-//! The parts of a memory that are ranked: what stands under a heading, or a piece of it.
+//! The passages of a memory that are ranked: the text under a heading, or a section of it.
 
 use crate::shown::{Line, lines};
 
-/// About how many bytes a part has: a thought or two, and what any embeddings model takes at once.
+/// Approximate bytes of a part: a thought or two, and within the limit of any embeddings model.
 const BYTES: usize = 1_200;
 
-/// A part of a memory.
+/// A passage of a memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Its first line, from 1.
     pub(crate) start: usize,
-    /// Its last one.
+    /// Its last line.
     pub(crate) end: usize,
-    /// The heading that it stands under, if that is not in it.
+    /// The heading above it, unless that is part of it.
     pub(crate) heading: String,
     pub(crate) text: String,
 }
 
-/// Splits a text at headings, and what is long at empty lines or else at any.
+/// Splits a text at headings, and long parts at empty lines or else at any line.
 pub(crate) fn parts(text: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut open: Option<Part> = None;
@@ -64,7 +64,7 @@ fn is_heading(line: Line<'_>) -> bool {
 }
 
 impl Part {
-    /// What is ranked: a part by itself does not say what it is about.
+    /// The text that is ranked, with the name and the heading, because a part alone lacks the topic.
     pub(crate) fn told(&self, name: &str) -> String {
         format!("{name}\n{}\n{}", self.heading, self.text)
     }

@@ -2,7 +2,7 @@
 
 use bm25::{Embedder, EmbedderBuilder, Scorer, Tokenizer};
 
-/// Splits text into words as they are compared.
+/// Splits text into words for comparison.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Words;
 
@@ -12,7 +12,7 @@ impl Tokenizer for Words {
         let mut word = String::new();
         for c in text.chars() {
             match c {
-                // Written without spaces: each sign is a word.
+                // Scripts without spaces: each character is a word.
                 c if is_sign(c) => {
                     take(&mut word, &mut words);
                     words.push(c.to_string());
@@ -32,12 +32,12 @@ fn take(word: &mut String, words: &mut Vec<String>) {
     }
 }
 
-/// Han, kana and the like.
+/// Returns true for Han, kana and similar scripts.
 fn is_sign(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// Takes the plural from an English word, as Harman's S-stemmer does: more would make different words one.
+/// Removes an English plural ending with Harman's S-stemmer. A stronger stemmer would merge different words.
 fn stem(mut word: String) -> String {
     let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
     if word.len() < 4 || !word.is_ascii() {
@@ -52,7 +52,7 @@ fn stem(mut word: String) -> String {
     word
 }
 
-/// Texts that can be asked.
+/// Texts prepared for ranking.
 pub(crate) struct Ranking {
     embedder: Embedder<u64, Words>,
     scorer: Scorer<usize, u64>,
@@ -70,7 +70,7 @@ impl Ranking {
         Self { embedder, scorer }
     }
 
-    /// The texts that have a word of the query, the best first; the same query gives the same order.
+    /// The texts that contain a word of the query, the best first. The order is deterministic.
     pub(crate) fn ask(&self, query: &str) -> Vec<(usize, f32)> {
         let found = self.scorer.matches(&self.embedder.embed(query));
         let mut found: Vec<_> = found

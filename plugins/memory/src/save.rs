@@ -8,45 +8,45 @@ use crate::shown::{counted, lines};
 use crate::store::{Host, Store};
 use crate::words_of;
 
-/// Keeps a note for later sessions, as Markdown under a name: facts about the project, decisions and why, what the user
-/// prefers. `memory_search` finds it again. Keep no secrets.
+/// Stores a note for later sessions, as Markdown under a name: facts about the project, decisions and why, what the
+/// user prefers. `memory_search` finds it again. Store no secrets.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(inline)]
 pub struct MemorySave {
-    /// The memory, such as `build-notes`: letters, digits, `-`, `_` and dots. What belongs together has one name.
+    /// Name of the memory, such as `build-notes`: letters, digits, `-`, `_` and dots. Use one name for related notes.
     pub name: String,
-    /// What to keep.
+    /// The text to store.
     pub content: String,
-    /// `append` (default) adds it at the end, `replace` puts it in place of all that is there.
+    /// `append` (default) adds it at the end, `replace` overwrites the whole memory.
     #[serde(default)]
     pub mode: Mode,
 }
 
-/// What becomes of what is there.
+/// Handling of the existing content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Mode {
-    /// It stays.
+    /// Keep it and append.
     #[default]
     Append,
-    /// It goes.
+    /// Overwrite it.
     Replace,
 }
 
-/// What was saved.
+/// Result of saving.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Saved {
     /// The memory.
     pub name: String,
-    /// Whether it wasn't there before.
+    /// True if the memory did not exist before.
     pub created: bool,
-    /// The line that the new content begins in.
+    /// The line at which the new content begins.
     pub start_line: usize,
-    /// How many lines the memory has now.
+    /// Number of lines in the memory now.
     pub lines: usize,
 }
 
@@ -67,7 +67,7 @@ impl Tool for MemorySave {
 }
 
 impl Assess for MemorySave {
-    /// What is added can be taken away again; what is replaced is gone.
+    /// Appending can be reverted by hand; replacing loses the old text.
     fn assess(&self, cx: &Context) -> Assessment {
         let old = Name::parse(&self.name).and_then(|name| Folder::of(cx).read(&name));
         match (self.mode, old) {
@@ -99,7 +99,7 @@ impl MemorySave {
         let old = folder.read(&name)?;
         let kept = match (&old, self.mode) {
             (Some(old), Mode::Append) => {
-                // What it said before is part of what it says now.
+                // An append keeps the old text, so this call counts as having read it.
                 words_of::note(store, &name)?;
                 ended(old)
             }
@@ -128,7 +128,7 @@ impl MemorySave {
     }
 }
 
-/// A text that ends with its last line.
+/// A text whose last line ends with a line break.
 fn ended(text: &str) -> String {
     match text.is_empty() || text.ends_with('\n') {
         true => text.to_owned(),
@@ -136,7 +136,7 @@ fn ended(text: &str) -> String {
     }
 }
 
-/// Whether there is room, and no other memory that some systems take for this one.
+/// Checks the size limits, and that no other memory has a name that some file systems treat as equal.
 fn fits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Result<()> {
     if content.len() as u64 > FILE_MOST {
         return Err(Error::limit_exceeded(format_args!(

@@ -15,26 +15,26 @@ use crate::shown::{alone, counted, lines};
 use crate::store::{Host, Store};
 use crate::words_of;
 
-/// Bytes of a query: a question, not a document.
+/// Most bytes of a query.
 const QUERY_MOST: usize = 2_000;
 
-/// Lines and bytes of a snippet: enough to see whether the memory is worth reading.
+/// Lines and bytes of a snippet: enough to judge if the memory is worth reading.
 const SNIPPET_LINES: usize = 8;
 const SNIPPET_BYTES: usize = 700;
 
-/// Bytes of a line in it.
+/// Most bytes of one line in it.
 const LINE_BYTES: usize = 300;
 
-/// How little a rank far down counts where two rankings become one (reciprocal rank fusion; the usual number).
+/// Constant of reciprocal rank fusion: the higher, the less the top ranks dominate. 60 is the usual value.
 const FUSED: f32 = 60.0;
 
-/// Searches what was saved by `memory_save`, by words and, where that is set up, by meaning. Gives the best passages with
-/// their lines; `memory_get` reads a memory whole.
+/// Searches notes saved by `memory_save`, by words and, if configured, by meaning. Returns the best passages with
+/// their lines; `memory_get` reads a whole memory.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(inline)]
 pub struct MemorySearch {
-    /// What to look for, in words.
+    /// Words to search for.
     pub query: String,
     /// Most passages. Default: 5.
     #[serde(default = "default_results")]
@@ -42,21 +42,21 @@ pub struct MemorySearch {
     pub max_results: usize,
 }
 
-/// As many as a model reads with profit.
+/// Default number of passages: as many as a model can use well.
 fn default_results() -> usize {
     5
 }
 
-/// What was found.
+/// Search results.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Found {
-    /// The best first.
+    /// The passages, the best first.
     pub hits: Vec<Hit>,
-    /// Whether meanings were compared too, beside words.
+    /// True if the search compared meanings in addition to words.
     pub by_meaning: bool,
-    /// What stood in the way.
+    /// Reason for an incomplete result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -72,24 +72,24 @@ pub struct Hit {
     pub start_line: usize,
     /// Its last line.
     pub end_line: usize,
-    /// The heading that it stands under.
+    /// The heading above it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub heading: String,
     /// Some of its lines.
     pub snippet: String,
-    /// How well it fits, beside the others of this result.
+    /// Relevance compared with the other results.
     pub score: f32,
 }
 
-/// A memory that is searched.
+/// A memory to search.
 pub(crate) struct Memory {
     pub(crate) name: Name,
     pub(crate) text: String,
 }
 
-/// What is ranked: a part of one of the memories.
+/// A passage to rank: a part of one of the memories.
 pub(crate) struct Passage {
-    /// Which memory.
+    /// Index of the memory.
     pub(crate) memory: usize,
     pub(crate) part: Part,
     pub(crate) told: String,
@@ -102,7 +102,7 @@ impl Tool for MemorySearch {
     const APPROVAL: Option<Approval> = Some(Approval::Allow);
     const HINTS: Hints = Hints::NONE.read_only().idempotent();
 
-    /// The host adds the endpoint, and its key, once one is set.
+    /// The host adds the endpoint and its key if they are configured.
     fn needs() -> Needs {
         Needs::none()
             .read(FOLDER, "to search what was kept")
@@ -189,7 +189,7 @@ impl MemorySearch {
     }
 }
 
-/// The memories, and how many files are none.
+/// The memories, and the number of invalid files.
 fn read(folder: &Folder) -> Result<(Vec<Memory>, usize)> {
     let listing = folder.list()?;
     let (mut memories, mut odd) = (Vec::new(), listing.odd);
@@ -217,7 +217,7 @@ fn passages(memories: &[Memory]) -> Vec<Passage> {
     each.collect()
 }
 
-/// Two rankings as one.
+/// Merges two rankings.
 fn fused(words: &[(usize, f32)], meanings: &[usize]) -> Vec<(usize, f32)> {
     let mut scores: std::collections::BTreeMap<usize, f32> = std::collections::BTreeMap::new();
     let words = words.iter().map(|(passage, _)| *passage);
@@ -231,7 +231,7 @@ fn fused(words: &[(usize, f32)], meanings: &[usize]) -> Vec<(usize, f32)> {
     all
 }
 
-/// The lines of a part that have most to do with the words, and what is round them.
+/// The lines of a part that match the query best, with their context.
 fn hit(memory: &Memory, part: &Part, words: &HashSet<String>, score: f32) -> Hit {
     let own: Vec<_> = lines(&memory.text)
         .skip(part.start - 1)
@@ -242,7 +242,7 @@ fn hit(memory: &Memory, part: &Part, words: &HashSet<String>, score: f32) -> Hit
         there.intersection(words).count()
     };
     let best = own.iter().enumerate().max_by_key(|(at, line)| {
-        // The first of those that are as good.
+        // The first one wins a tie.
         (known(line.text), usize::MAX - at)
     });
     let best = best.map_or(0, |(at, _)| at);
@@ -264,12 +264,12 @@ fn hit(memory: &Memory, part: &Part, words: &HashSet<String>, score: f32) -> Hit
         end_line: part.start + last,
         heading: part.heading.clone(),
         snippet: snippet.trim_end().to_owned(),
-        // More digits say nothing.
+        // More digits would not be significant.
         score: (score * 10_000.0).round() / 10_000.0,
     }
 }
 
-/// Where in a line the first of the words stands.
+/// Byte offset of the first query word in a line.
 fn first_known(line: &str, words: &HashSet<String>) -> usize {
     let mut at = 0;
     for run in line.split_inclusive(|c: char| !c.is_alphanumeric()) {
@@ -282,7 +282,7 @@ fn first_known(line: &str, words: &HashSet<String>) -> usize {
 }
 
 impl Found {
-    /// For the model.
+    /// Formats the results for a model.
     fn text(&self) -> String {
         let mut all = String::new();
         for hit in &self.hits {

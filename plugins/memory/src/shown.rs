@@ -1,18 +1,18 @@
-//! Lines of a memory as a result shows them.
+//! Lines of a memory in a result.
 
 use mimir_sdk::pieces;
 
 /// A line of a text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
-    /// From 1.
+    /// Line number, from 1.
     pub(crate) number: usize,
-    /// Where it begins in the text.
+    /// Byte offset in the text.
     pub(crate) at: usize,
     pub(crate) text: &'a str,
 }
 
-/// The lines of a text, without their ends.
+/// The lines of a text, without line breaks.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let mut at = 0;
     text.split_inclusive('\n')
@@ -28,7 +28,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         })
 }
 
-/// A line by itself: what is from the inside of a private key cannot be known for one there, so it is left out.
+/// A single line. A line from the inside of a private key is left out, because the host cannot detect it by itself.
 pub(crate) fn alone<'a>(text: &str, line: Line<'a>) -> &'a str {
     let bytes = line.text.as_bytes();
     if pieces::in_key(bytes) && pieces::opens_key(&text.as_bytes()[..line.at]) {

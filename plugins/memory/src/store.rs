@@ -1,9 +1,9 @@
-//! What is kept beside the files: the host's storage, or a map in tests.
+//! Storage for data other than the memory files: the host's storage, or a map in tests.
 
 use mimir_sdk::Result;
 use mimir_sdk::storage;
 
-/// Values by key, each with what the host knows of the session that kept it.
+/// Values by key, each with the host's taint information about the session that stored it.
 pub(crate) trait Store {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>>;
     fn set(&self, key: &str, value: &[u8]) -> Result<()>;
@@ -11,7 +11,7 @@ pub(crate) trait Store {
     fn keys(&self, prefix: &str) -> Result<Vec<String>>;
 }
 
-/// The host's.
+/// The host's storage.
 pub(crate) struct Host;
 
 impl Store for Host {

@@ -80,7 +80,7 @@ fn what_is_saved_is_read_again() {
         "{}",
         list(&workspace)
     );
-    // Nothing is left over.
+    // No temporary file remains.
     let files = std::fs::read_dir(workspace.file(".")).unwrap();
     assert_eq!(files.count(), 1);
 }
@@ -93,7 +93,7 @@ fn what_is_wrong_is_said() {
         (
             code(workspace.save("../x", "x", Mode::Append)),
             Code::InvalidInput,
-            "no name of a memory",
+            "not a valid memory name",
         ),
         (
             code(workspace.save("x", " \n", Mode::Append)),
@@ -151,7 +151,7 @@ fn there_is_an_end_to_what_is_kept() {
     let (error, said) = code(workspace.save("long", "more", Mode::Append));
     assert_eq!(error, Code::LimitExceeded, "{said}");
     assert_eq!(workspace.text("long.md").len() as u64, FILE_MOST);
-    // In its place there is room.
+    // A shorter one fits.
     workspace.save("long", "less", Mode::Replace).unwrap();
     for number in 1..FILES_MOST {
         workspace.put(&format!("m{number}.md"), "x\n");
@@ -225,7 +225,7 @@ fn whoever_reads_a_memory_reads_who_saved_it() {
     );
     get(&workspace, "notes", (None, None)).unwrap();
     assert_eq!(store.read(), first);
-    // What is added to is read; what is replaced is not. The mark stays.
+    // Appending counts as reading the old text; replacing does not. The mark stays.
     workspace.save("notes", "second", Mode::Append).unwrap();
     assert_eq!(store.read(), first);
     workspace.save("notes", "third", Mode::Replace).unwrap();
@@ -233,7 +233,7 @@ fn whoever_reads_a_memory_reads_who_saved_it() {
     let third = store.all();
     assert_eq!(third, first);
     assert_eq!(third, ["mark/notes"]);
-    // Some file systems take two spellings for one name.
+    // Some file systems treat both spellings as one name.
     workspace.put("NOTES.md", "third\n");
     get(&workspace, "NOTES", (None, None)).unwrap();
     assert_eq!(store.read(), third);
@@ -241,11 +241,11 @@ fn whoever_reads_a_memory_reads_who_saved_it() {
     workspace.put("notes.md", "first\n");
     get(&workspace, "notes", (None, None)).unwrap();
     assert_eq!(store.read(), third, "an old one that came back");
-    // A line that is added by hand vouches for nothing.
+    // An edit by hand does not clear the mark.
     workspace.put("notes.md", "third\nmine\n");
     get(&workspace, "notes", (None, None)).unwrap();
     assert_eq!(store.read(), third);
-    // What a person has written is nobody else's.
+    // A file that a person wrote has no mark.
     workspace.put("other.md", "mine\n");
     get(&workspace, "other", (None, None)).unwrap();
     assert_eq!(store.read(), Vec::<String>::new());
@@ -355,7 +355,7 @@ fn an_endpoint_that_fails_leaves_the_words() {
     workspace.put("garage.md", "The automobile is in the garage.\n");
     workspace.put("kitchen.md", "How to cook.\n");
     for (status, said, words) in [
-        (0, "nobody is there", "nobody is there"),
+        (0, "connection refused", "connection refused"),
         (401, "no key", "answered 401: no key"),
         (200, "<html>", "did not answer in JSON"),
         (200, "{\"data\": []}", "one vector for each text"),
@@ -403,7 +403,7 @@ fn a_turn_that_nobody_has_is_taken() {
         assert!(!turn.exists());
         assert!(!workspace.file(".sweep").exists());
     }
-    // What nobody can have made is not waited for.
+    // Anything but a file fails at once, because waiting for it would never end.
     std::fs::create_dir(&turn).unwrap();
     let start = std::time::Instant::now();
     let (error, said) = code(save());

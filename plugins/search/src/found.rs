@@ -1,29 +1,29 @@
-//! What a search found, as data and as text.
+//! Search results, as data and as text.
 
 use std::fmt::Write;
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::{pieces, text};
 
-/// Longest line in a result, in bytes: enough to recognise it, whatever a minified file holds.
+/// Longest line in a result, in bytes: enough to recognise it, even in a minified file.
 const LINE_MAX: usize = 400;
 
-/// Most characters of all lines together. Data and text twin each stay below what a host hands on.
+/// Most characters of all lines together. Data and text each stay below the limit of hosts.
 const TOTAL_MAX: usize = 60_000;
 
 /// The result of a search.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Found {
-    /// The matching lines, in the order of path and line; none in `glob` mode.
+    /// The matching lines, sorted by path and line; empty in `glob` mode.
     pub matches: Vec<Hit>,
-    /// The files with matches, or the files whose name matches.
+    /// The files with matches, or in `glob` mode the files whose name matches.
     pub files: Vec<String>,
-    /// How many files were looked at.
+    /// Number of files searched.
     pub files_searched: u64,
-    /// How many files or directories could not be read.
+    /// Number of files or directories that could not be read.
     pub skipped: u64,
-    /// Whether there is more than this.
+    /// True if there are more matches.
     pub truncated: bool,
     #[serde(skip)]
     size: usize,
@@ -37,22 +37,22 @@ pub struct Hit {
     pub path: String,
     /// The line, from 1.
     pub line: u64,
-    /// The character in the line where the match begins, from 1.
+    /// The position in the line where the match begins, in characters from 1.
     pub column: u64,
-    /// The line's text; of a long one what is around the match.
+    /// The line's text; for a long line, the part around the match.
     pub text: String,
-    /// Lines before it.
+    /// Lines before the match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub before: Vec<String>,
-    /// Lines after it.
+    /// Lines after the match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub after: Vec<String>,
 }
 
-/// A line as a result shows it: without its end, and of a long one the part that `at` is in. It is cut where no secret
-/// is, which the host could not mask.
+/// Formats a line for a result: without its line break, and for a long line the part around `at`. It is not cut inside
+/// a secret, because the host could not mask a partial one.
 pub fn line(bytes: &[u8], at: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
@@ -63,20 +63,20 @@ pub fn line(bytes: &[u8], at: usize) -> String {
 }
 
 impl Found {
-    /// Counts what a result would grow by. Says whether there is still room.
+    /// Adds to the size of the result. Returns false once the limit is reached.
     pub fn has_room(&mut self, more: usize) -> bool {
         self.size += more;
         self.truncated |= self.size > TOTAL_MAX;
         !self.truncated
     }
 
-    /// Puts everything in the order of the paths; a walk comes by in another one.
+    /// Sorts everything by path, which is not the order of the walk.
     pub fn sort(&mut self) {
         self.matches.sort_by(|a, b| a.path.cmp(&b.path));
         self.files.sort_unstable();
     }
 
-    /// The result as a model reads it: like ripgrep's output, with a last line that says what it is.
+    /// Formats the result for a model: like ripgrep's output, followed by a summary line.
     pub fn text(&self) -> String {
         let mut twin = String::new();
         let with_context = self
@@ -86,7 +86,7 @@ impl Found {
         for hit in &self.matches {
             let path = text::name(&hit.path);
             let mut put = |line: u64, mark: char, text: &str| {
-                // A lone carriage return would begin a line that has no number.
+                // A lone carriage return would look like a new line without a number.
                 let text = text.replace('\r', "\\r");
                 let _ = writeln!(twin, "{path}{mark}{line}{mark}{text}");
             };

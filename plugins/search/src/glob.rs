@@ -1,4 +1,4 @@
-//! Files by name.
+//! Search for files by name.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use crate::place::Start;
 use crate::tree::Folder;
 use crate::{FileSearch, walk};
 
-/// The files below `start` whose path matches. A glob without `/` matches a name at any depth.
+/// Finds the files below `start` whose path matches. A glob without `/` matches a name at any depth.
 pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found> {
     let query = search.query.trim_start_matches("./");
     let anywhere = if query.contains('/') {
@@ -24,13 +24,13 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
         .build()
         .map_err(|error| {
             let query = text::brief(&search.query);
-            Error::invalid_input(format!("`{query}` is no glob: {}", error.kind()))
+            Error::invalid_input(format!("`{query}` is not a valid glob: {}", error.kind()))
         })?
         .compile_matcher();
     let mut found = Found::default();
     let missed = walk::files(search, root, start, |file| {
         found.files_searched += 1;
-        // A glob may be meant from where the search begins or from the root.
+        // A glob may be relative to the start of the search or to the root.
         if !glob.is_match(file.path) && !glob.is_match(start.below(file.path)) {
             return ControlFlow::Continue(());
         }

@@ -1,4 +1,4 @@
-//! Lines by content.
+//! Search for lines by content.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,14 +15,14 @@ use crate::place::Start;
 use crate::tree::{Content, Folder};
 use crate::{FileSearch, Mode, walk};
 
-/// Files up to this size are read whole, with few calls of the host; larger ones go by in pieces, so
-/// that memory stays bounded.
+/// Files up to this size, in bytes, are read whole, with few host calls; larger ones are read in chunks, so that
+/// memory stays bounded.
 const WHOLE: usize = 4 << 20;
 
-/// Longest line of a large file that is looked at, in bytes: it is held in memory, and grows there by doubling.
+/// Longest searched line of a large file, in bytes: it is held in memory, in a buffer that grows by doubling.
 const HELD: usize = 48 << 20;
 
-/// The lines of the files below `start` that match.
+/// Finds the matching lines of the files below `start`.
 pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found> {
     let matcher = matcher(search)?;
     let context = usize::from(search.context_lines);
@@ -68,7 +68,7 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
             "the query has a line end; a search looks at one line at a time",
         ));
     }
-    // `^` and `$` match at every line: the haystack is a whole file.
+    // `^` and `$` match at every line because the haystack is a whole file.
     let build = |crlf: bool| {
         let mut builder = RegexMatcherBuilder::new();
         builder.crlf(crlf);
@@ -81,19 +81,19 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
             .fixed_strings(is_literal)
             .build(&search.query)
     };
-    // With `crlf`, `$` matches before the `\r` of a line that ends in `\r\n`, and a query that asks for a `\r` is an
-    // error: for such a query `\r` is part of the line.
+    // With `crlf`, `$` matches before the `\r` of a line that ends in `\r
+    // `, and a query with a `\r` is an error: for such a query `\r` is part of the line.
     let built = build(true).or_else(|_| build(false));
     built.map_err(|error| {
         Error::invalid_input(format!(
-            "`{}` is no regular expression: {}",
+            "`{}` is not a valid regular expression: {}",
             text::brief(&search.query),
             cut(&error.to_string())
         ))
     })
 }
 
-/// Longest explanation of a broken expression, in characters: it repeats the expression.
+/// Longest explanation of an invalid expression, in characters. It repeats the expression.
 const WHY_MAX: usize = 400;
 
 fn cut(why: &str) -> &str {
@@ -115,7 +115,7 @@ fn one(
             searcher.search_reader(matcher, io::Read::chain(io::Cursor::new(head), rest), hits)
         }
         Content::Whole(content) => {
-            // Most files match nothing: a look at the whole is faster than one at every line.
+            // Most files match nothing: one search of the whole file is faster than one for every line.
             if !matcher.is_match(&content).map_err(io::Error::other)? || content.contains(&0) {
                 return Ok(());
             }
@@ -124,7 +124,7 @@ fn one(
     }
 }
 
-/// Takes the matches of one file.
+/// Collects the matches of one file.
 struct Hits<'a> {
     matcher: &'a RegexMatcher,
     file: &'a walk::Found<'a>,
@@ -135,8 +135,8 @@ struct Hits<'a> {
 }
 
 impl Hits<'_> {
-    /// A line as it is shown, with what was found at `at`. One from the inside of a private key is not: the host knows
-    /// a key by its first line.
+    /// Formats a line with a match at `at`. A line from the inside of a private key is not shown, because the host
+    /// detects a key only by its first line.
     fn shown(&self, bytes: &[u8], at: usize, offset: u64) -> String {
         if pieces::in_key(bytes) && self.opens_key(offset).unwrap_or(true) {
             return pieces::KEY_MARK.to_owned();
@@ -144,7 +144,7 @@ impl Hits<'_> {
         line(bytes, at)
     }
 
-    /// Whether a private key is open at this byte of the file.
+    /// Returns true if this byte of the file is inside a private key.
     fn opens_key(&self, offset: u64) -> io::Result<bool> {
         let from = offset.saturating_sub(pieces::KEY as u64);
         let mut file = self.file.open()?;
@@ -207,7 +207,7 @@ impl Sink for Hits<'_> {
     }
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
-        // Text that turns out to be binary: what was found in it so far is noise.
+        // The file turned out to be binary, so its earlier matches are dropped.
         self.found.matches.truncate(self.first);
         self.found.files.retain(|file| file != self.file.path);
         Ok(false)

@@ -1,7 +1,7 @@
 //! `file_search`: finds text and files in the workspace with ripgrep's own crates.
 //!
-//! [`arguments`](crate::FileSearch) in, a [`Found`] out: `walk` says which files, `grep` and
-//! `glob` look at them, `tree` reads them with few calls of the host. Never here: anything that changes a file.
+//! Takes the arguments of [`file_search`](crate::FileSearch) and returns a [`Found`]: `walk` selects the files, `grep`
+//! and `glob` search them, `tree` reads them with few host calls. Out of scope: anything that changes a file.
 
 mod found;
 mod glob;
@@ -29,19 +29,19 @@ pub struct FileSearch {
     /// Directory or file to search, relative to the workspace root. Default: the whole workspace.
     #[serde(default)]
     pub path: Option<String>,
-    /// Only files that match one of these globs.
+    /// Only search files that match one of these globs.
     #[serde(default)]
     pub include: Vec<String>,
-    /// No files that match one of these globs.
+    /// Skip files that match one of these globs.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// Whether upper and lower case are the same. Default: false.
+    /// Ignore case. Default: false.
     #[serde(default)]
     pub ignore_case: bool,
-    /// Whether hidden files are searched too. Default: false.
+    /// Search hidden files too. Default: false.
     #[serde(default)]
     pub include_hidden: bool,
-    /// Lines shown before and after each match. Default: 0.
+    /// Lines of context shown before and after each match. Default: 0.
     #[serde(default)]
     #[schemars(range(max = 10))]
     pub context_lines: u8,
@@ -51,7 +51,7 @@ pub struct FileSearch {
     pub max_results: usize,
 }
 
-/// What kind of search it is.
+/// Kind of search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -64,7 +64,7 @@ pub enum Mode {
     Regex,
 }
 
-/// Enough to see where something is used; more is asked for by name.
+/// Enough to see the uses of a name; a caller can ask for more.
 fn default_results() -> usize {
     200
 }

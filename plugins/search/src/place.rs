@@ -1,4 +1,4 @@
-//! Where a search begins.
+//! Start of a search.
 
 use std::path::{Component, Path};
 
@@ -6,18 +6,18 @@ use mimir_sdk::{Error, Result, text};
 
 use crate::tree::Folder;
 
-/// Where a search begins. Paths are relative to the workspace root, with `/`; the root itself is empty.
+/// Start of a search. Paths are relative to the workspace root, with `/`; the root itself is empty.
 pub enum Start {
-    /// In a folder.
+    /// A folder.
     Folder {
         /// Its path.
         path: String,
     },
-    /// In a single file.
+    /// A single file.
     File {
-        /// The folder that it is in.
+        /// Its folder.
         folder: Folder,
-        /// Its name there.
+        /// Its name in the folder.
         name: String,
         /// Its path.
         path: String,
@@ -25,7 +25,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// Finds what the caller means.
+    /// Resolves the path that the caller gave.
     pub fn find(root: &Folder, written: Option<&str>) -> Result<Self> {
         let path = inside(written.unwrap_or("."))?;
         let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) else {
@@ -65,14 +65,14 @@ impl Start {
         }
     }
 
-    /// A path as seen from where the search begins.
+    /// The path relative to the start of the search.
     pub fn below<'p>(&self, path: &'p str) -> &'p str {
         path.strip_prefix(self.path())
             .map_or(path, |below| below.trim_start_matches('/'))
     }
 }
 
-/// The path without detours, or why it leads nowhere.
+/// Normalises a path; fails if it leaves the workspace.
 fn inside(written: &str) -> Result<String> {
     let mut path = String::new();
     for part in Path::new(written).components() {
@@ -90,7 +90,7 @@ fn inside(written: &str) -> Result<String> {
     Ok(path)
 }
 
-/// A name in a folder.
+/// Joins a folder and a name.
 pub fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() {
         name.to_owned()

@@ -49,7 +49,7 @@ fn grep_is_literal_and_leaves_out_what_does_not_belong() {
     );
     assert_eq!(
         found.matches[1].text, "pub fn fuel() {}",
-        "CRLF is no part of a line"
+        "CRLF is not part of a line"
     );
     assert!(
         search(&dir, json!({"mode": "grep", "query": "f.el"}))
@@ -114,7 +114,7 @@ fn regex_anchors_match_at_every_line() {
     assert_eq!(regex("^x$"), "d.txt:2:1");
     assert_eq!(regex("^file 1$"), "a.txt:2:1");
     assert_eq!(regex(r"99\s+file"), "", "and never two at once");
-    // A file that is read in pieces.
+    // A file that is read in chunks.
     write(
         "e.txt",
         &format!("{}end 7\r\n", "filler\r\n".repeat(800_000)),
@@ -142,7 +142,7 @@ fn queries_with_a_carriage_return_find_it() {
         "dos.txt:1:3 dos.txt:2:3 mixed.txt:1:3 mixed.txt:3:3 unix.txt:1:3 unix.txt:2:3"
     );
     assert_eq!(all("grep", "two\r"), "dos.txt:2:1 mixed.txt:3:1");
-    // What is really invalid is still refused, and so are two lines at once.
+    // Invalid expressions are still refused, as are queries that span two lines.
     for query in [r"\r(", r"\r\n", "a\r\n"] {
         assert!(
             search(&dir, json!({"mode": "regex", "query": query})).is_err(),

@@ -1,7 +1,7 @@
-//! Folders and files, with as few calls of the host as there can be: a search makes little else.
+//! Folders and files, with as few host calls as possible, because they take most of the time of a search.
 //!
-//! In a component it speaks to `wasi:filesystem` itself. The standard library would ask two or three
-//! times as often: for the metadata of each directory entry, for the flags and the size of each file.
+//! A component calls `wasi:filesystem` directly. The standard library would make two or three times as many calls: for
+//! the metadata of each directory entry, and for the flags and the size of each file.
 
 #[cfg(not(target_os = "wasi"))]
 mod native;
@@ -15,23 +15,23 @@ pub use wasi::{File, Folder};
 
 use std::io;
 
-/// How much a file is asked for at once, in bytes. A host may give less.
+/// Bytes per read. A host may return less.
 const PIECE: usize = 1 << 20;
 
-/// Whoever gives less than asked for gives whole pages, unless the file ends there.
+/// A host that returns less returns whole pages, unless the file ends there.
 const PAGE: usize = 4096;
 
-/// Longest first look at a file that tells binaries from text, in bytes.
+/// Bytes at the beginning of a file that are checked to tell binaries from text.
 const LOOK: usize = 1024;
 
-/// What a folder has in it.
+/// Contents of a folder.
 #[derive(Debug, Default)]
 pub struct Entries {
-    /// The names of its files, in their order.
+    /// The names of its files, sorted.
     pub files: Vec<String>,
-    /// The names of its folders, in their order.
+    /// The names of its folders, sorted.
     pub folders: Vec<String>,
-    /// How many entries can't be named or read.
+    /// Number of entries that cannot be named or read.
     pub odd: u64,
 }
 
@@ -43,18 +43,18 @@ impl Entries {
     }
 }
 
-/// What is in a file.
+/// Content of a file.
 pub enum Content {
-    /// All of it.
+    /// The whole content.
     Whole(Vec<u8>),
-    /// The beginning of a long file, and what gives the rest.
+    /// The beginning of a long file, and a reader for the rest.
     Long(Vec<u8>, Rest),
-    /// Not text.
+    /// A binary file.
     Binary,
 }
 
 impl Content {
-    /// Reads a file, up to `most` bytes of it at once.
+    /// Reads a file, whole if it is shorter than about `most` bytes.
     pub fn of(mut file: File, most: usize) -> io::Result<Self> {
         let mut content = file.piece(PIECE)?;
         if content[..content.len().min(LOOK)].contains(&0) {
@@ -80,7 +80,7 @@ impl Content {
     }
 }
 
-/// The rest of a long file, piece by piece.
+/// The rest of a long file, read in chunks.
 pub struct Rest {
     file: File,
     piece: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Which files are looked at.
+//! Selection of the files to search.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -14,14 +14,14 @@ mod rules;
 
 use rules::Level;
 
-/// What a walk did not get to see.
+/// Entries that a walk had to skip.
 #[derive(Debug, Default)]
 pub struct Missed {
-    /// How many files or folders could not be read.
+    /// Number of files or folders that could not be read.
     pub unreadable: u64,
 }
 
-/// A file that a walk came to.
+/// A file that a walk visits.
 pub struct Found<'a> {
     /// Relative to the workspace root.
     pub path: &'a str,
@@ -36,8 +36,8 @@ impl Found<'_> {
     }
 }
 
-/// Visits the files below `start`, those of a folder before those of the folders in it, without those
-/// that ignore files, the arguments or a hidden name take out. Ends early when `visit` says so.
+/// Visits the files below `start`, those of a folder before those of its subfolders, without those excluded by ignore
+/// files, the arguments or a hidden name. Stops early if `visit` returns false.
 pub fn files(
     search: &FileSearch,
     root: &Folder,
@@ -91,7 +91,7 @@ pub fn files(
                 return Ok(missed);
             }
         }
-        // The last one pushed is the next one visited.
+        // The last one pushed is visited next.
         for name in entries.folders.iter().rev() {
             let path = join(&path, name);
             let hidden = name == ".git" || name.starts_with('.') && !search.include_hidden;
@@ -103,7 +103,7 @@ pub fn files(
     Ok(missed)
 }
 
-/// `include` and `exclude`. A glob may be meant from where the search begins or from the root.
+/// `include` and `exclude`. A glob may be relative to the start of the search or to the root.
 struct Filter {
     include: Option<Gitignore>,
     exclude: Option<Gitignore>,
@@ -119,7 +119,7 @@ impl Filter {
 
     fn takes(&self, path: &str, below: &str) -> bool {
         let included = self.include.as_ref().is_none_or(|globs| {
-            // A glob that names a folder means what is in it.
+            // A glob that names a folder matches its contents.
             let inside = |path: &str| globs.matched_path_or_any_parents(path, false).is_ignore();
             inside(path) || path != below && inside(below)
         });
@@ -145,14 +145,16 @@ fn globs(what: &str, globs: &[String]) -> Result<Option<Gitignore>> {
     let mut builder = GitignoreBuilder::new("");
     for glob in globs {
         let said = text::brief(glob);
-        let bad = |why: String| Error::invalid_input(format!("{what}: `{said}` is no glob: {why}"));
+        let bad = |why: String| {
+            Error::invalid_input(format!("{what}: `{said}` is not a valid glob: {why}"))
+        };
         if glob.starts_with('!') {
             return Err(bad("a leading `!` has no meaning here".into()));
         }
         let glob = glob.strip_prefix("./").unwrap_or(glob);
-        // The format of ignore files takes a broken class for text; somebody who writes a glob is told.
+        // The ignore file format reads an invalid character class as literal text; a glob with one is an error here.
         globset::Glob::new(glob).map_err(|error| bad(error.kind().to_string()))?;
-        // In this format a `#` begins a comment and spaces at the end don't count; in a glob they do.
+        // In this format `#` begins a comment and trailing spaces are dropped; in a glob both are literal.
         let line = if glob.starts_with('#') {
             format!("\\{glob}")
         } else {
@@ -168,5 +170,5 @@ fn globs(what: &str, globs: &[String]) -> Result<Option<Gitignore>> {
     Ok(Some(built))
 }
 
-/// The rules of a folder, shared by all folders below it that have none of their own.
+/// The rules of a folder, shared by all folders below it without rules of their own.
 type Rules = Option<Rc<Level>>;

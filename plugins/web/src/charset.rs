@@ -1,11 +1,11 @@
-//! Text from bytes, as the Encoding Standard says.
+//! Decoding of text, as in the Encoding Standard.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// How much of the beginning of a page is looked at for what it says of itself, as browsers do.
+/// Number of bytes at the beginning of a page that are scanned for a declared encoding, as in browsers.
 const PRESCAN: usize = 1024;
 
-/// The text, and the name of the encoding that it was in. `declared` is what the headers say.
+/// Decodes bytes and returns the name of the encoding, too. `declared` is the one in the headers.
 pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> (String, &'static str) {
     let said = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
     let encoding = Encoding::for_bom(bytes)
@@ -14,14 +14,14 @@ pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> (String, &'static 
         .or_else(|| said_inside(bytes))
         .unwrap_or_else(|| match std::str::from_utf8(bytes) {
             Ok(_) => UTF_8,
-            // What nothing is said of, browsers take for the encoding of the old web.
+            // Without a declaration, browsers assume this legacy encoding.
             Err(_) => WINDOWS_1252,
         });
     let (text, used, _) = encoding.decode(bytes);
     (text.into_owned(), used.name())
 }
 
-/// What `<meta charset>`, `<meta http-equiv>` or an XML declaration says.
+/// The encoding declared by `<meta charset>`, `<meta http-equiv>` or an XML declaration.
 fn said_inside(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = &bytes[..bytes.len().min(PRESCAN)];
     let start = String::from_utf8_lossy(start).to_ascii_lowercase();
@@ -32,12 +32,12 @@ fn said_inside(bytes: &[u8]) -> Option<&'static Encoding> {
     let mut metas = metas.filter_map(|meta| value(meta.split('>').next()?, "charset"));
     let label = declared.or_else(|| metas.next())?;
     let encoding = Encoding::for_label(label.as_bytes())?;
-    // The page could not say so in it.
+    // The declaration could not be read in a UTF-16 page, so it must be wrong.
     let readable = encoding.is_ascii_compatible();
     Some(if readable { encoding } else { UTF_8 })
 }
 
-/// The value behind `key=`, with or without quotes.
+/// The value after `key=`, with or without quotes.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(key)?;
     let rest = rest.trim_start().strip_prefix('=')?.trim_start();
@@ -75,7 +75,7 @@ mod tests {
                 "windows-1253",
             ),
             ("Καλημέρα".as_bytes().to_vec(), None, "UTF-8"),
-            // The mark of the file knows better than the server.
+            // A byte order mark takes precedence over the headers.
             (
                 page("\u{feff}", "Καλημέρα".as_bytes()),
                 Some("latin1"),

@@ -1,4 +1,4 @@
-//! A whole exchange: redirects followed, the body unpacked.
+//! A whole exchange: follows redirects and decompresses the body.
 
 use std::io::Read;
 
@@ -8,29 +8,29 @@ use url::Url;
 
 use crate::http::{Request, Response, Transport};
 
-/// Redirects that are followed. Servers need one or two.
+/// Most redirects that are followed. Servers need one or two.
 pub(crate) const REDIRECTS: usize = 5;
 
-/// Bytes that a body may unpack to: what a host lets in packed, and half as much again.
+/// Most bytes of a decompressed body: half as much again as the host allows compressed.
 const UNPACKED_MAX: u64 = 16 << 20;
 
-/// Headers that go along to another origin: they say what is wanted and not who wants it.
+/// Headers that may be sent to another origin, because they do not identify the sender.
 const HARMLESS: [&str; 4] = ["accept", "accept-language", "accept-encoding", "user-agent"];
 
-/// Headers about a body, which stay behind with it.
+/// Headers that describe the body and are dropped together with it.
 const ABOUT_BODY: [&str; 3] = ["content-type", "content-encoding", "content-language"];
 
-/// An answer and how it was come by.
+/// A response and its redirects.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// Where the answer came from.
+    /// URL of the final response.
     pub(crate) url: Url,
-    /// Where was asked before, in order.
+    /// URLs of the redirects, in order.
     pub(crate) redirects: Vec<Url>,
     pub(crate) response: Response,
 }
 
-/// Reads an address. What readers of addresses disagree about is refused, not repaired.
+/// Parses a URL. URLs that parsers disagree about are refused, not repaired.
 pub(crate) fn parse(text: &str) -> Result<Url> {
     let bad = |why: &str| Error::invalid_input(format_args!("url: {why}"));
     let odd = text.chars().any(char::is_control) || text.contains('\\') || text.trim() != text;
@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// Sends a request, and again wherever the answer says. Each hop is a request of its own, which the host judges.
+/// Sends a request and follows redirects. Each hop is a separate request, which the host checks.
 pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Exchange> {
     request.url.set_fragment(None);
     let mut redirects = Vec::new();
@@ -89,12 +89,12 @@ pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Ex
     }
 }
 
-/// An error of a kind: the stable names that the host gives the same causes.
+/// Sets the kind of an error: the same stable names that the host uses.
 pub(crate) fn of_kind(kind: &str, error: Error) -> Error {
     error.with_details(serde_json::json!({ "kind": kind }))
 }
 
-/// The same error, with the addresses before.
+/// Adds the redirects to an error.
 fn told(error: Error, redirects: &[Url]) -> Error {
     if redirects.is_empty() {
         return error;
@@ -108,7 +108,7 @@ fn told(error: Error, redirects: &[Url]) -> Error {
     Error::new(error.code().clone(), message).with_details(details)
 }
 
-/// Where a redirect leads.
+/// Resolves the target of a redirect.
 fn location(from: &Url, response: &Response) -> Result<Option<Url>> {
     let (301..=303 | 307 | 308) = response.status else {
         return Ok(None);
@@ -131,7 +131,7 @@ fn location(from: &Url, response: &Response) -> Result<Option<Url>> {
     let mut url =
         followed.map_err(|why| of_kind("invalid-redirect", Error::network(refused(&why))))?;
     if from.scheme() == "https" && url.scheme() == "http" {
-        let why = "from https to http it would show the request to everybody; fetch it by https";
+        let why = "a redirect from https to http would expose the request; fetch the https address";
         let error = Error::permission_denied(refused(why));
         return Err(of_kind("downgrade", error));
     }
@@ -139,7 +139,7 @@ fn location(from: &Url, response: &Response) -> Result<Option<Url>> {
     Ok(Some(url))
 }
 
-/// Turns to another address, as the Fetch Standard says (section 4.4, "HTTP-redirect fetch").
+/// Changes the request for a redirect, as in the Fetch Standard (section 4.4, "HTTP-redirect fetch").
 fn turn(request: &mut Request, to: Url, status: u16) {
     let rewritten = match status {
         301 | 302 => request.method == "POST",
@@ -162,7 +162,7 @@ fn turn(request: &mut Request, to: Url, status: u16) {
     request.url = to;
 }
 
-/// Unpacks the body, if it is packed in a way that was asked for.
+/// Decompresses the body if its encoding was requested.
 fn unpack(response: &mut Response) -> Result<()> {
     let coding = response.header("content-encoding").unwrap_or_default();
     let coding = coding.trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! A request and its response.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ pub(crate) use absent::Network;
 #[cfg(target_os = "wasi")]
 pub(crate) use wasi::Network;
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
     pub(crate) url: Url,
-    /// As they are sent, but for those that the host sets.
+    /// The headers, without those that the host sets.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) timeout: Option<Timeout>,
 }
 
-/// The most time for all of a request, redirects included.
+/// The time limit for all of a request, redirects included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeout {
-    /// As it was asked for.
+    /// The requested limit.
     pub(crate) whole: Duration,
-    /// What is left of it.
+    /// The remaining time.
     pub(crate) left: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Timeout {
         Self { whole, left: whole }
     }
 
-    /// What is left for the next hop.
+    /// The remaining time for the next hop.
     pub(crate) fn after(self, spent: Duration) -> Result<Self> {
         let left = self.left.saturating_sub(spent);
         match left.is_zero() {
@@ -52,7 +52,7 @@ impl Timeout {
         }
     }
 
-    /// It has run out.
+    /// Error for a timeout.
     pub(crate) fn over(self) -> Error {
         let message = format_args!(
             "the whole answer took longer than the {} s of `timeout`; give it more",
@@ -62,14 +62,14 @@ impl Timeout {
     }
 }
 
-/// What comes back, whatever its status.
+/// A response of any status.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     /// With names in lower case, in their order.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// How long it took, without the time that a person took to answer.
+    /// Elapsed time, without the time that a person took to approve.
     pub(crate) spent: Duration,
 }
 
@@ -84,6 +84,6 @@ impl Response {
 
 /// Sends requests.
 pub(crate) trait Transport {
-    /// Sends one and waits for all of the answer. Redirects are answers.
+    /// Sends a request and reads the whole response. Redirects are not followed.
     fn send(&self, request: &Request) -> Result<Response>;
 }

@@ -1,10 +1,10 @@
 //! `web_fetch` and `web_search`.
 //!
-//! `http` sends one request, `exchange` follows redirects and unpacks what comes, `charset` makes text of bytes and
-//! `page` what a reader wants of HTML. `fetch` and `search` are the tools.
+//! `http` sends one request, `exchange` follows redirects and decompresses the body, `charset` decodes text and `page`
+//! converts HTML for a reader. `fetch` and `search` are the tools.
 //!
-//! Never here: rules about which addresses may be reached. The host judges each request, every hop of a redirect too,
-//! and the key of a search provider never gets here.
+//! Out of scope: rules about which addresses may be reached. The host checks each request, including every hop of a
+//! redirect, and the key of a search provider never gets here.
 
 mod charset;
 mod exchange;

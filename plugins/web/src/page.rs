@@ -1,8 +1,7 @@
-//! A page of HTML as a reader has it: its title, and its main content as Markdown or as plain text.
+//! Conversion of an HTML page for a reader: its title, and its main content as Markdown or as plain text.
 //!
-//! The page is parsed as a browser would. `tidy` takes out of the tree what is no content, and then it is written by
-//! `htmd` or by `plain`. Never here: anything about where the page came from, but for its address, which links count
-//! from.
+//! The page is parsed as in a browser. `tidy` removes everything but the content from the tree, then `htmd` or `plain`
+//! writes it. The source of the page matters only as the base URL of its links.
 
 mod attributes;
 mod dom;
@@ -18,23 +17,23 @@ use url::Url;
 pub use attributes::check;
 use table::{Cells, Tables};
 
-/// What a reader gets of a page.
+/// A page converted for a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// What stands in its `title`.
+    /// Text of its `title` element.
     pub title: Option<String>,
     /// Its content.
     pub text: String,
 }
 
-/// The page as Markdown. Links and pictures count from `base`.
+/// Converts the page to Markdown. Links and images are resolved against `base`.
 pub fn markdown(html: &str, base: &Url) -> Page {
     read(html, base, |converter, content| {
         converter.tree_to_markdown(content)
     })
 }
 
-/// The page as text without marks.
+/// Converts the page to text without markup.
 pub fn text(html: &str, base: &Url) -> Page {
     read(html, base, |_, content| plain::text(content))
 }
@@ -90,7 +89,7 @@ fn converter() -> HtmlToMarkdown {
         .build()
 }
 
-/// Preformatted text is code, whether it says so or not, and what is in it is not Markdown.
+/// Preformatted text is written as code, with or without a `code` element, and nothing in it is Markdown.
 fn code_block(node: &dom::Handle) -> String {
     let text = dom::text(node);
     let text = text.trim_matches('\n').trim_end();
@@ -100,19 +99,19 @@ fn code_block(node: &dom::Handle) -> String {
     let code = dom::find(node, |node| dom::is(node, "code"));
     let nodes = code.iter().chain([node]);
     let language = nodes.filter_map(language).next().unwrap_or_default();
-    // A fence is longer than any in what it holds.
+    // A fence must be longer than any run of backticks in the code.
     let fence = "`".repeat(longest_ticks(text).max(2) + 1);
     format!("\n\n{fence}{language}\n{text}\n{fence}\n\n")
 }
 
-/// Preformatted text in a cell of a table, where it cannot be a block.
+/// Preformatted text in a table cell, which cannot contain a block.
 fn code_lines(node: &dom::Handle) -> String {
     let text = dom::text(node);
     let lines: Vec<String> = text.lines().map(code_span).collect();
     format!("\n\n{}\n\n", lines.join("\n"))
 }
 
-/// Code in a line is its text: a link in it would be read as code.
+/// Inline code is written as its text alone: a link in it would be read as code.
 fn code_span(text: &str) -> String {
     let text = one_line(text);
     if text.is_empty() {
@@ -129,7 +128,7 @@ fn longest_ticks(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// The language of code, as highlighters are told it.
+/// The language of a code block, in the form that highlighters use in class names.
 fn language(node: &dom::Handle) -> Option<String> {
     let classes = dom::attribute(node, "class")?;
     let mut classes = classes.split_ascii_whitespace();
@@ -143,7 +142,7 @@ fn language(node: &dom::Handle) -> Option<String> {
     known.then(|| name.to_owned())
 }
 
-/// No language has a longer name.
+/// Longest name of a language.
 const LANGUAGE_MAX: usize = 20;
 
 /// Text as one line, with single spaces.
@@ -151,8 +150,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The same text without blanks at the ends of lines and with at most one empty line in a row, but for what stands in
-/// code.
+/// Removes trailing spaces and repeated empty lines, except in code.
 fn spaced(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut empty, mut fence) = (0, None::<&str>);

@@ -1,11 +1,11 @@
-//! The generated side of the contract in `wit/`. Nothing but the rest of this crate and
-//! the expansion of [`export!`](crate::export!) looks in here.
+//! Generated bindings of the contract in `wit/`. Only the rest of this crate and the expansion of
+//! [`export!`](crate::export!) use them.
 //!
-//! The generator is two thirds of what a plugin's first build compiles, so what it writes is kept
-//! beside this file. After a change of `wit/`, `.ci/bindings` writes it anew, with the feature
-//! `generate`, from the two invocations below.
+//! The generator is two thirds of what a plugin's first build compiles, so its output is checked in next to this file.
+//! After a change of `wit/`, `.ci/bindings` regenerates it, with the feature `generate`, from the two invocations
+//! below.
 
-/// The world that every plugin has.
+/// The WIT world that every plugin implements.
 #[cfg(feature = "generate")]
 pub mod tool {
     wit_bindgen::generate!({
@@ -18,7 +18,7 @@ pub mod tool {
     });
 }
 
-/// The same as it was written last.
+/// The checked-in output of the generator.
 #[cfg(not(feature = "generate"))]
 #[expect(
     clippy::allow_attributes,
@@ -31,8 +31,8 @@ pub mod tool {
     include!("bindings/tool.rs.in");
 }
 
-/// What a plugin with an assessor has besides. A world of its own, so that the components of
-/// all other plugins don't export an assessor; the two are merged when a component is made.
+/// The additional exports of a plugin with an assessor. It is a separate WIT world, so that other plugins do not
+/// export an assessor; the two are merged when a component is linked.
 #[cfg(feature = "generate")]
 pub mod assessing {
     wit_bindgen::generate!({
@@ -46,7 +46,7 @@ pub mod assessing {
     });
 }
 
-/// The same as it was written last.
+/// The checked-in output of the generator.
 #[cfg(not(feature = "generate"))]
 #[expect(
     clippy::allow_attributes,

@@ -1,10 +1,10 @@
-//! Who calls, and from where.
+//! Context of a call: the caller and the workspace.
 
 use std::path::{Path, PathBuf};
 
 use crate::bindings::mimir::tool::types as wit;
 
-/// The circumstances of one call. Nothing here is secret.
+/// The context of one call. Nothing here is secret.
 #[derive(Debug, Clone)]
 pub struct Context {
     request_id: String,
@@ -26,34 +26,34 @@ impl Context {
         }
     }
 
-    /// The same context for another request; tests tell calls apart by it.
+    /// Sets another request id, which tests use to tell calls apart.
     #[must_use]
     pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = id.into();
         self
     }
 
-    /// Unique to this call.
+    /// Id of this call, which is unique.
     pub fn request_id(&self) -> &str {
         &self.request_id
     }
 
-    /// Shared by the calls of one session.
+    /// Id of the session, shared by its calls.
     pub fn session_id(&self) -> &str {
         &self.session_id
     }
 
-    /// The conversation that the call belongs to.
+    /// Id of the conversation that the call belongs to.
     pub fn conversation_id(&self) -> Option<&str> {
         self.conversation_id.as_deref()
     }
 
-    /// On whose behalf.
+    /// The user on whose behalf the call runs.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// The workspace root as this tool sees it. What was not granted isn't there.
+    /// The workspace root as this tool sees it. Files that were not granted don't exist in it.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }

@@ -1,4 +1,4 @@
-//! How a tool fails: a stable code, one plain sentence, optional details.
+//! Errors of tools: a stable code, a one-sentence message, optional details.
 
 use std::fmt;
 use std::io;
@@ -10,41 +10,42 @@ use serde_json::Value;
 use crate::bindings::mimir::tool::types as wit;
 use crate::text;
 
-/// What a tool's function returns.
+/// Result of a tool's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The stable codes of the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Code {
-    /// The arguments don't fit.
+    /// The arguments are not valid.
     InvalidInput,
     /// A path that is malformed or leads out of the workspace.
     InvalidPath,
-    /// Something that isn't a path doesn't exist.
+    /// An object other than a path doesn't exist.
     NotFound,
     /// A path that doesn't exist.
     FileNotFound,
-    /// Something is in the way.
+    /// The target already exists.
     AlreadyExists,
-    /// The host or the system said no.
+    /// The host or the system denied access.
     PermissionDenied,
-    /// A person said no. To the caller this is [`Execution`](Self::Execution) with a word in the
-    /// details, as are the next two: only the host speaks for people, its clock and the caller.
+    /// A person denied approval. The caller receives this code as [`Execution`](Self::Execution) with a note in the
+    /// details, as it does the next two: only the host can report decisions of people, its own timeouts and
+    /// cancellations.
     ApprovalDenied,
-    /// It took too long. This one is the caller's too where it is about the answer to a request of the tool.
+    /// A time limit was reached. Passed on to the caller only if it concerns the response to a request of the tool.
     Timeout,
-    /// The caller gave up.
+    /// The caller cancelled the call.
     Cancelled,
-    /// Too much of something.
+    /// A limit was exceeded.
     LimitExceeded,
     /// The network failed.
     Network,
-    /// It ran and failed.
+    /// The operation ran and failed.
     Execution,
-    /// Not possible here or now.
+    /// Not available here or now.
     Unavailable,
-    /// A code of the tool's own.
+    /// A code defined by the tool.
     Other(String),
 }
 
@@ -65,36 +66,36 @@ macro_rules! constructors {
 }
 
 constructors! {
-    /// The arguments don't fit.
+    /// The arguments are not valid.
     invalid_input => InvalidInput;
     /// A path is malformed or leads out of the workspace.
     invalid_path => InvalidPath;
-    /// Something that isn't a path doesn't exist.
+    /// An object other than a path doesn't exist.
     not_found => NotFound;
     /// A path doesn't exist.
     file_not_found => FileNotFound;
-    /// Something is in the way.
+    /// The target already exists.
     already_exists => AlreadyExists;
-    /// The host or the system said no.
+    /// The host or the system denied access.
     permission_denied => PermissionDenied;
-    /// A person said no.
+    /// A person denied approval.
     approval_denied => ApprovalDenied;
-    /// It took too long.
+    /// A time limit was reached.
     timeout => Timeout;
-    /// The caller gave up.
+    /// The caller cancelled the call.
     cancelled => Cancelled;
-    /// Too much of something.
+    /// A limit was exceeded.
     limit_exceeded => LimitExceeded;
     /// The network failed.
     network => Network;
-    /// It ran and failed.
+    /// The operation ran and failed.
     execution => Execution;
-    /// Not possible here or now.
+    /// Not available here or now.
     unavailable => Unavailable;
 }
 
 impl Error {
-    /// A failure with any code.
+    /// Creates an error with any code.
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
         Self {
             code,
@@ -103,12 +104,12 @@ impl Error {
         }
     }
 
-    /// A failure with a code of the tool's own.
+    /// Creates an error with a code defined by the tool.
     pub fn other(code: impl Into<String>, message: impl fmt::Display) -> Self {
         Self::new(Code::Other(code.into()), message)
     }
 
-    /// The failure of a file operation, with the path as the caller wrote it.
+    /// Creates an error for a failed file operation, with the path as the caller wrote it.
     pub fn io(error: &io::Error, path: impl AsRef<Path>) -> Self {
         Self::new(
             code_of(error),
@@ -120,7 +121,7 @@ impl Error {
         )
     }
 
-    /// Adds details for programs. What can't be serialized is left out.
+    /// Adds details for programs. Details that can't be serialized are left out.
     #[must_use]
     pub fn with_details(mut self, details: impl Serialize) -> Self {
         self.details = serde_json::to_value(details).ok();
@@ -132,7 +133,7 @@ impl Error {
         &self.code
     }
 
-    /// The sentence.
+    /// The message.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -175,7 +176,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Which code of the contract a system error is.
+/// Maps a system error to a code of the contract.
 fn code_of(error: &io::Error) -> Code {
     use io::ErrorKind as K;
     match error.kind() {
@@ -199,7 +200,7 @@ fn code_of(error: &io::Error) -> Code {
     }
 }
 
-/// The error without the `(os error 2)` that helps nobody here.
+/// The error without its `(os error 2)`, which is of no use to a model.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

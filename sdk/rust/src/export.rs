@@ -1,4 +1,4 @@
-//! The one line that makes a crate a plugin, and what it expands to.
+//! The macro that makes a crate a plugin, and the functions it expands to.
 
 use std::marker::PhantomData;
 
@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::output::{IntoOutput, Output};
 use crate::tool::{self, Assess, Assessment, Tool};
 
-/// Exports tools as a plugin. Called once in a crate of type `cdylib`.
+/// Exports tools as a plugin. Call it once, in a crate of type `cdylib`.
 ///
-/// Tools that implement [`Assess`](crate::Assess) come after `assessed`; without any the plugin
-/// exports no assessor and its calls are spared one.
+/// Tools that implement [`Assess`](crate::Assess) come after `assessed`; without any, the plugin exports no assessor,
+/// which saves a call of it.
 ///
 /// ```
 /// # use mimir_sdk::prelude::*;
@@ -60,7 +60,7 @@ macro_rules! export {
                 $($crate::runtime::Entry::plain::<$tool>(),)*
                 $($crate::runtime::Entry::assessed::<$assessed>(),)*
             ];
-            /// What Cargo.toml says of this plugin.
+            /// Package metadata from Cargo.toml.
             static PACKAGE: $crate::runtime::Package = $crate::runtime::Package {
                 name: env!("CARGO_PKG_NAME"),
                 version: env!("CARGO_PKG_VERSION"),
@@ -106,7 +106,7 @@ macro_rules! export {
     };
 }
 
-/// What Cargo.toml says of a plugin; empty where it says nothing.
+/// Package metadata from Cargo.toml; missing fields are empty.
 #[derive(Debug)]
 pub struct Package {
     /// `package.name`.
@@ -131,7 +131,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A tool whose declaration speaks for every call.
+    /// A tool whose declaration applies to every call.
     pub const fn plain<T: Tool>() -> Self {
         Self {
             name: tool::name::<T>,
@@ -141,7 +141,7 @@ impl Entry {
         }
     }
 
-    /// A tool that judges its calls.
+    /// A tool that assesses its calls.
     pub const fn assessed<T: Assess>() -> Self {
         Self {
             assess: assess_own::<T>,
@@ -150,24 +150,24 @@ impl Entry {
     }
 }
 
-/// Asks the compiler whether a type implements [`Assess`]: the inherent constant wins where it does.
+/// Tests at compile time if a type implements [`Assess`]: if so, the inherent constant takes precedence.
 #[derive(Debug)]
 pub struct Probe<T>(PhantomData<T>);
 
 impl<T: Assess> Probe<T> {
-    /// It does.
+    /// The type implements it.
     pub const ASSESSED: bool = true;
 }
 
-/// The other answer of [`Probe`].
+/// The negative result of [`Probe`].
 pub trait NotAssessed {
-    /// It doesn't.
+    /// The type does not implement it.
     const ASSESSED: bool = false;
 }
 
 impl<T> NotAssessed for Probe<T> {}
 
-/// Everything that the host learns about a plugin.
+/// The manifest of a plugin for the host.
 pub fn describe(package: &Package, tools: &[Entry]) -> wit::Manifest {
     let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     wit::Manifest {
@@ -193,7 +193,7 @@ pub fn call(
     Ok(output.into())
 }
 
-/// Judges one call without running it.
+/// Assesses a call without running it.
 pub fn assess(
     tools: &[Entry],
     tool: &str,
@@ -217,7 +217,7 @@ fn run<T: Tool>(arguments: &str, cx: &Context) -> Result<Output> {
 fn assess_own<T: Assess>(arguments: &str, cx: &Context) -> Assessment {
     match parse::<T>(arguments) {
         Ok(tool) => tool.assess(cx),
-        // The call fails on its arguments before it does anything.
+        // The call will fail on its arguments and change nothing.
         Err(error) => Assessment::ask(error.to_string()),
     }
 }
@@ -232,7 +232,7 @@ fn declared<T: Tool>(_: &str, _: &Context) -> Assessment {
     .risk(T::RISK)
 }
 
-/// The arguments as their type, or where they don't fit.
+/// Parses the arguments; the error contains the path of the invalid one.
 fn parse<T: Tool>(arguments: &str) -> Result<T> {
     let text = if arguments.trim().is_empty() {
         "{}"
@@ -248,7 +248,7 @@ fn parse<T: Tool>(arguments: &str) -> Result<T> {
             path
         };
         let why = error.into_inner().to_string();
-        // serde_json's position is of no use to somebody who didn't write the text by hand.
+        // The position in the JSON text is dropped, because the text was not written by hand.
         let why = why.split(" at line ").next().unwrap_or(&why).to_owned();
         Error::invalid_input(format_args!("{at}: {why}"))
             .with_details(serde_json::json!([{ "path": at, "message": why }]))

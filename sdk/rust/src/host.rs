@@ -1,10 +1,10 @@
-//! What a tool may ask of the host. Each module is one import of the contract, and a component
-//! imports only those that its code calls.
+//! Functions of the host. Each module is one import of the contract, and a component imports only those that its code
+//! calls.
 //!
-//! Outside of a component, in native tests, logging goes to stderr, progress nowhere, and the rest
-//! answers `unavailable`.
+//! Outside of a component, in native tests, logging goes to stderr, progress is dropped, and all other functions fail
+//! with `unavailable`.
 
-/// Log lines; the host stamps, bounds and redacts them.
+/// Log lines; the host adds the time, limits their size and redacts secrets.
 pub mod log {
     #[cfg(target_family = "wasm")]
     use crate::bindings::mimir::tool::log::{Level, write};
@@ -22,20 +22,20 @@ pub mod log {
     }
 
     levels! {
-        /// For the author.
+        /// Details for the author of the tool.
         debug => Debug;
-        /// For whoever follows along.
+        /// Normal events.
         info => Info;
-        /// Something is odd.
+        /// Unexpected, but not a failure.
         warn => Warn;
-        /// Something failed.
+        /// A failure.
         error => Error;
     }
 }
 
 /// Progress of a long call, shown to the person.
 pub mod progress {
-    /// How much of how much is done, in units of the tool's own, and what is being done.
+    /// Reports the amount done out of the total, in units of the tool's own, and the current step.
     pub fn report(done: u64, total: Option<u64>, message: Option<&str>) {
         #[cfg(target_family = "wasm")]
         crate::bindings::mimir::tool::progress::report(done, total, message);
@@ -46,7 +46,7 @@ pub mod progress {
 
 pub mod commands;
 
-/// Other tools, each call through the same gates as any other.
+/// Calls of other tools. Each call goes through the same policy checks as any other.
 pub mod tools {
     use serde::Serialize;
 
@@ -70,7 +70,7 @@ pub mod tools {
 pub mod model {
     use crate::error::Result;
 
-    /// The model's answer, of at most so many tokens.
+    /// Returns the model's answer, of at most `max_tokens` tokens.
     pub fn complete(prompt: &str, max_tokens: Option<u32>) -> Result<String> {
         #[cfg(target_family = "wasm")]
         return Ok(crate::bindings::mimir::tool::model::complete(
@@ -84,12 +84,12 @@ pub mod model {
     }
 }
 
-/// Small values kept between calls, private to the plugin and to the workspace: at most 1 MB each, 1,000 of them and
-/// 16 MB in all, beyond which `LIMIT_EXCEEDED` is the answer.
+/// Small values stored between calls, private to the plugin and to the workspace: at most 1 MB each, 1,000 of them and
+/// 16 MB in all. Beyond that, calls fail with `LIMIT_EXCEEDED`.
 pub mod storage {
     use crate::error::Result;
 
-    /// The value of a key.
+    /// Reads the value of a key.
     pub fn get(key: &str) -> Result<Option<Vec<u8>>> {
         #[cfg(target_family = "wasm")]
         return Ok(crate::bindings::mimir::tool::storage::get(key)?);
@@ -111,7 +111,7 @@ pub mod storage {
         }
     }
 
-    /// Forgets a key.
+    /// Removes a key.
     pub fn delete(key: &str) -> Result<()> {
         #[cfg(target_family = "wasm")]
         return Ok(crate::bindings::mimir::tool::storage::delete(key)?);
@@ -122,7 +122,7 @@ pub mod storage {
         }
     }
 
-    /// The keys that begin with a prefix.
+    /// Lists the keys that begin with a prefix.
     pub fn keys(prefix: &str) -> Result<Vec<String>> {
         #[cfg(target_family = "wasm")]
         return Ok(crate::bindings::mimir::tool::storage::keys(prefix)?);

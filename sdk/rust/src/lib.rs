@@ -16,24 +16,24 @@
 //! mimir_sdk::export!(WordCount);
 //! ```
 //!
-//! That is a whole plugin: a library crate of type `cdylib`, built for `wasm32-wasip2`. The tool is
-//! called `word_count`, the doc comment of the struct is what the model reads when it chooses, and
-//! the fields with their doc comments are the JSON Schema of the arguments. `mimir tools new NAME`
-//! writes such a crate and `mimir tools build` puts it where mimir finds it.
+//! This is a complete plugin: a library crate of type `cdylib`, built for `wasm32-wasip2`. The tool is called
+//! `word_count`, the doc comment of the struct is the description that the model reads, and the fields with their doc
+//! comments are the JSON Schema of the arguments. `mimir tools new NAME` creates such a crate and `mimir tools build`
+//! puts it where mimir finds it.
 //!
 //! # Arguments
 //!
-//! Anything that serde can read and schemars can describe. `Option` and `#[serde(default)]` make a
-//! field optional, `#[serde(rename_all = "camelCase")]` renames, `#[serde(deny_unknown_fields)]`
-//! forbids what isn't there, `#[schemars(range(min = 1))]` bounds. A tool without arguments is
-//! `struct Now {}`, with braces. The host checks arguments against the schema before the tool runs;
-//! what passes and still doesn't fit the type is answered with `invalid-input` and its path.
+//! Any type that serde can read and schemars can describe. `Option` and `#[serde(default)]` make a field optional,
+//! `#[serde(rename_all = "camelCase")]` renames fields, `#[serde(deny_unknown_fields)]` rejects unknown ones,
+//! `#[schemars(range(min = 1))]` sets bounds. A tool without arguments is `struct Now {}`, with braces. The host
+//! checks arguments against the schema before the tool runs; arguments that pass but don't fit the type fail with
+//! `invalid-input` and the path.
 //!
 //! # Results
 //!
-//! A `String` or `&'static str` is text, `()` is nothing, [`Json`] is structured content with an
-//! output schema (give it a better text twin with [`Json::worded`]), and [`Output`] is all of the
-//! contract: several parts, pictures, sounds, files, an exit code.
+//! A `String` or `&'static str` is text, `()` is an empty result, [`Json`] is structured content with an output schema
+//! (give it a better text form with [`Json::worded`]), and [`Output`] covers all of the contract: several parts,
+//! pictures, sounds, files, an exit code.
 //!
 //! ```
 //! use mimir_sdk::prelude::*;
@@ -57,9 +57,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Names of files and other text from outside can forge a line of the text that a model reads:
-//! [`text::name`] writes them so that they can't. A tool that shows a part of a longer text cuts it with
-//! [`pieces::piece`], so that its caller can't read a secret in halves that no host knows.
+//! Names of files and other text from outside can forge a line of the text that a model reads: [`text::name`] escapes
+//! them. A tool that shows a part of a longer text cuts it with [`pieces::piece`], so that its caller can't read a
+//! secret in two halves that the host does not recognise.
 //!
 //! # Failures
 //!
@@ -68,10 +68,10 @@
 //!
 //! # Needs, approval, hints
 //!
-//! A tool starts with nothing: no files, no network, no commands. What it wants it declares in
-//! [`Tool::needs`], each with a reason, and a person grants or doesn't. A tool that needs nothing
-//! is allowed by default, any other asks; [`Tool::APPROVAL`] says otherwise. [`Tool::GROUP`],
-//! [`Tool::RISK`] and [`Tool::HINTS`] inform policies; hints only ever tighten.
+//! A tool starts without any rights: no files, no network, no commands. It declares its needs in [`Tool::needs`], each
+//! with a reason, and a person grants them or doesn't. A tool that needs nothing is allowed by default, any other
+//! needs approval; [`Tool::APPROVAL`] changes that. [`Tool::GROUP`], [`Tool::RISK`] and [`Tool::HINTS`] inform
+//! policies; hints can only make a decision stricter.
 //!
 //! ```
 //! use mimir_sdk::prelude::*;
@@ -95,23 +95,21 @@
 //! }
 //! ```
 //!
-//! # Judging calls
+//! # Assessing calls
 //!
-//! A tool whose danger depends on its arguments implements [`Assess`] and is listed after
-//! `assessed` in [`export!`]: `export!(ReadIt; assessed WriteIt)`. An assessor sees files read-only
-//! and nothing else, and what it says can raise the decision; it lowers it only for plugins that a
-//! person trusts.
+//! A tool whose risk depends on its arguments implements [`Assess`] and is listed after `assessed` in [`export!`]:
+//! `export!(ReadIt; assessed WriteIt)`. An assessor sees files read-only and nothing else. Its result can make the
+//! decision stricter; it can relax it only for plugins that a person trusts.
 //!
 //! # The host
 //!
-//! [`log`], [`progress`], [`commands`], [`tools`], [`model`], [`storage`] are the host's side. A
-//! component imports only those that its code calls, so what isn't called provably can't happen.
+//! [`log`], [`progress`], [`commands`], [`tools`], [`model`], [`storage`] are functions of the host. A component
+//! imports only those that its code calls, so a missing import proves that the component can't call it.
 //!
 //! # Tests
 //!
-//! A plugin is an ordinary crate: add `rlib` to its `crate-type`, make a [`Context::at`] some
-//! directory and call [`Tool::run`]. The testkit crate runs the built component under the real
-//! pipeline.
+//! A plugin is an ordinary crate: add `rlib` to its `crate-type`, create a [`Context::at`] some directory and call
+//! [`Tool::run`]. The testkit crate runs the built component under the real pipeline.
 
 #[doc(hidden)]
 pub mod bindings;
@@ -134,13 +132,13 @@ pub use output::{IntoOutput, Json, Output, Worded};
 pub use tool::{Approval, Assess, Assessment, Group, Hints, Risk, Tool};
 pub use {schemars, serde, serde_json};
 
-/// What the expansion of [`export!`] calls. Not for hands.
+/// Functions for the expansion of [`export!`]. Not for direct use.
 #[doc(hidden)]
 pub mod runtime {
     pub use crate::export::{Entry, NotAssessed, Package, Probe, assess, call, describe};
 }
 
-/// Everything that a tool names: `use mimir_sdk::prelude::*;`.
+/// Common imports of a plugin: `use mimir_sdk::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         Approval, Assess, Assessment, Context, Error, Group, Hints, IntoOutput, Json, Needs,

@@ -1,10 +1,10 @@
-//! What a tool asks for. Asking grants nothing: a person does.
+//! Needs of a tool. Declaring one grants nothing: a person does.
 
 use crate::bindings::mimir::tool::types as wit;
 
-/// Everything that a tool asks for, built up from [`Needs::none`].
+/// The needs of a tool, built up from [`Needs::none`].
 ///
-/// Each need has a reason, in words for the person who is asked to grant it.
+/// Each need has a reason, written for the person who is asked to grant it.
 ///
 /// ```
 /// use mimir_sdk::Needs;
@@ -28,7 +28,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Nothing beyond computing.
+    /// No needs: the tool only computes.
     pub fn none() -> Self {
         Self::default()
     }
@@ -39,7 +39,7 @@ impl Needs {
         self.files(path, wit::FileAccess::Read, reason)
     }
 
-    /// Files in a directory below the workspace root, also to create, change and remove.
+    /// Files in a directory below the workspace root, to read, create, change and remove.
     #[must_use]
     pub fn write(self, path: impl Into<String>, reason: impl Into<String>) -> Self {
         self.files(path, wit::FileAccess::ReadWrite, reason)
@@ -59,8 +59,8 @@ impl Needs {
         self
     }
 
-    /// A host (`api.example.com`, `*.example.com`, optional `:port`) and the methods sent to it. `*` is any host that the
-    /// person's settings allow; about any other the person is asked.
+    /// A host (`api.example.com`, `*.example.com`, optional `:port`) and the methods sent to it. `*` is any host that
+    /// the person's settings allow; any other needs approval.
     #[must_use]
     pub fn host<M: Into<String>>(
         mut self,
@@ -87,9 +87,9 @@ impl Needs {
         self
     }
 
-    /// A credential that the host puts into `header` of requests to `host`; the tool never sees it. What the tool finds
-    /// in the environment variable `name` is a placeholder, new in each call: put it into the header as if it were the
-    /// value, as in `Bearer {placeholder}`. It is sent by https, or to this machine.
+    /// A credential that the host puts into `header` of requests to `host`; the tool never sees it. The environment
+    /// variable `name` holds a placeholder, which changes with each call: put it into the header in place of the
+    /// value, as in `Bearer {placeholder}`. The credential is sent only over https, or to this machine.
     #[must_use]
     pub fn secret(
         mut self,
@@ -115,7 +115,7 @@ impl Needs {
         self
     }
 
-    /// Another tool, to call it.
+    /// Another tool to call.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>) -> Self {
         self.tools.push(name.into());
@@ -129,7 +129,7 @@ impl Needs {
         self
     }
 
-    /// Whether nothing is asked for.
+    /// Returns true if nothing is needed.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
             && self.hosts.is_empty()

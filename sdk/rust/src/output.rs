@@ -1,4 +1,4 @@
-//! What a tool hands back: text, structured content, pictures, files.
+//! Results of tools: text, structured content, pictures, files.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::bindings::mimir::tool::types as wit;
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// The result of a call, in as many parts as it takes.
+/// The result of a call, with any number of parts.
 ///
 /// ```
 /// use mimir_sdk::Output;
@@ -24,24 +24,24 @@ pub struct Output {
 }
 
 impl Output {
-    /// Nothing yet.
+    /// An empty result.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One part of text.
+    /// A result with one part of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().and_text(text)
     }
 
-    /// One more part of text.
+    /// Adds a part of text.
     #[must_use]
     pub fn and_text(mut self, text: impl Into<String>) -> Self {
         self.content.push(wit::Content::Text(text.into()));
         self
     }
 
-    /// A picture.
+    /// Adds a picture.
     #[must_use]
     pub fn image(mut self, mime_type: impl Into<String>, data: Vec<u8>) -> Self {
         self.content.push(wit::Content::Image(wit::Media {
@@ -51,7 +51,7 @@ impl Output {
         self
     }
 
-    /// A sound.
+    /// Adds a sound.
     #[must_use]
     pub fn audio(mut self, mime_type: impl Into<String>, data: Vec<u8>) -> Self {
         self.content.push(wit::Content::Audio(wit::Media {
@@ -61,7 +61,7 @@ impl Output {
         self
     }
 
-    /// A file for the caller to keep.
+    /// Adds a file for the caller.
     #[must_use]
     pub fn artifact(
         mut self,
@@ -78,14 +78,14 @@ impl Output {
         self
     }
 
-    /// Content for programs. A type with a schema is better: see [`Json`].
+    /// Sets the structured content. A type with a schema is better: see [`Json`].
     #[must_use]
     pub fn structured(mut self, value: Value) -> Self {
         self.structured = Some(value);
         self
     }
 
-    /// The exit code of whatever ran.
+    /// Sets the exit code of a program.
     #[must_use]
     pub fn exit_code(mut self, code: i32) -> Self {
         self.exit_code = Some(code);
@@ -100,7 +100,7 @@ impl Output {
         })
     }
 
-    /// The content for programs.
+    /// The structured content.
     pub fn structured_value(&self) -> Option<&Value> {
         self.structured.as_ref()
     }
@@ -128,14 +128,14 @@ impl From<wit::Output> for Output {
     }
 }
 
-/// What a tool's function may return.
+/// A type that a tool can return.
 pub trait IntoOutput {
     /// The JSON Schema of the structured content, if there is one.
     fn schema() -> Option<Value> {
         None
     }
 
-    /// The result in the form of the contract.
+    /// Converts the result to the form of the contract.
     fn into_output(self) -> Result<Output>;
 }
 
@@ -163,7 +163,7 @@ impl IntoOutput for () {
     }
 }
 
-/// Structured content with an output schema; its text twin is the same as compact JSON.
+/// Structured content with an output schema; its text form is compact JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json<T>(
     /// The value; its type gives the output schema.
@@ -171,7 +171,7 @@ pub struct Json<T>(
 );
 
 impl<T> Json<T> {
-    /// Structured content with a text twin that reads better than JSON.
+    /// Adds a text form that reads better than JSON.
     pub fn worded(self, text: impl Into<String>) -> Worded<T> {
         Worded {
             value: self.0,
@@ -180,12 +180,12 @@ impl<T> Json<T> {
     }
 }
 
-/// Structured content with an output schema, and a text twin of the tool's own.
+/// Structured content with an output schema and a custom text form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worded<T> {
-    /// For programs; its type gives the output schema.
+    /// The structured content; its type gives the output schema.
     pub value: T,
-    /// For the model.
+    /// The text for the model.
     pub text: String,
 }
 
@@ -212,7 +212,7 @@ impl<T: Serialize + JsonSchema> IntoOutput for Worded<T> {
 
 fn to_value(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value)
-        .map_err(|e| Error::execution(format_args!("the result is no JSON: {e}")))
+        .map_err(|e| Error::execution(format_args!("the result cannot be written as JSON: {e}")))
 }
 
 #[cfg(test)]

@@ -1,32 +1,32 @@
-//! Pieces of a longer text, cut where no secret is cut in two.
+//! Chunks of a longer text, cut such that no secret is split.
 //!
-//! A host masks the secrets in what a tool returns, and knows one only where it is whole and beside the words that
-//! tell of it. A tool that hands out parts of a text lets its caller choose where they begin: without this, a caller
-//! reads a token as two halves, and a private key line by line.
+//! A host masks the secrets in results, but recognises one only if it is complete and next to the words that identify
+//! it. A tool that returns parts of a text lets its caller choose where they begin: without this module, a caller
+//! could read a token as two halves, and a private key line by line.
 //!
-//! Never here: what a secret looks like, other than the frame of a private key. The host's rules know that.
+//! Out of scope: detecting secrets, other than the frame of a private key. The host has the rules for that.
 
 use std::iter::successors;
 use std::ops::Range;
 
-/// Longest run of characters without a gap that is kept whole, in bytes: longer than any token.
+/// Longest run of characters without a gap that is never split, in bytes: longer than any token.
 const RUN: usize = 4096;
 
-/// Longest line that [`piece`] never cuts, in bytes.
+/// Longest line that [`piece`] never splits, in bytes.
 const LINE: usize = 1000;
 
-/// Longest private key that is kept whole, in bytes: several times the longest that is in use.
+/// Longest private key that is never split, in bytes: several times the longest in use.
 pub const KEY: usize = 32 << 10;
 
-/// Fewest bytes in a line of a private key that tell anything of it.
+/// Fewest bytes of a line from a private key that reveal anything about it.
 const KEY_LINE: usize = 16;
 
-/// What the lines of a private key have in front and behind when they are quoted, escaped or commented.
+/// Characters around the lines of a private key that is quoted, escaped or commented.
 const QUOTES: &[u8] = b" \t\r\n\"'>|#*+,;\\";
 
-/// The part of `text` from about `from` on with about `most` bytes. It begins and ends where a line does, in a long
-/// line between two members or words, and never inside a private key; so it may begin before `from`, and where nothing
-/// may be cut it is longer than `most`. The part that begins at its end is the next one. It is empty only at the end.
+/// The part of `text` from about `from` on with about `most` bytes. It begins and ends at line ends, in a long line
+/// between two members or words, and never inside a private key. So it may begin before `from`, and it is longer than
+/// `most` if no cut is allowed. The next part begins at its end. It is empty only at the end of the text.
 ///
 /// ```
 /// use mimir_sdk::pieces::piece;
@@ -56,7 +56,7 @@ pub fn piece(text: &str, from: usize, most: usize) -> Range<usize> {
     start..end
 }
 
-/// The excerpt of a line round the byte `at`, with about `most` bytes.
+/// The excerpt of a line around the byte `at`, with about `most` bytes.
 ///
 /// ```
 /// let line = r#"{"user": "ann", "token": "abcdef"}"#;
@@ -70,7 +70,7 @@ pub fn excerpt(line: &str, at: usize, most: usize) -> Range<usize> {
     let places = successors(Some(0), |from| {
         (*from < bytes.len()).then(|| from + cut(&bytes[*from..], most / 4))
     });
-    // A quarter before it at most, so that what is found is in it.
+    // At most a quarter of the excerpt comes before `at`, so that the match is in it.
     let (mut start, mut before, mut end) = (0, 0, 0);
     for place in places {
         if place <= at {
@@ -88,14 +88,14 @@ pub fn excerpt(line: &str, at: usize, most: usize) -> Range<usize> {
     if end - start < RUN {
         return start..end;
     }
-    // A run of this length is no token: a part of it tells as much.
+    // A run of this length is not a token, so a part of it reveals no secret.
     let run = if start - before < RUN { start } else { before };
     let round = line.floor_char_boundary(at.saturating_sub(most / 4).max(run));
     round..line.floor_char_boundary((round + most).min(end))
 }
 
-/// Whether a private key begins in `before` and does not end there. A tool looks at up to [`KEY`] bytes before the
-/// lines that it shows, if the first of them [may be](in_key) of a key.
+/// Returns true if a private key begins in `before` and does not end there. A tool checks up to [`KEY`] bytes before
+/// the lines that it shows, if the first of them [may be](in_key) part of a key.
 pub fn opens_key(before: &[u8]) -> bool {
     let before = &before[before.len().saturating_sub(KEY)..];
     match memchr::memmem::rfind(before, BEGIN) {
@@ -104,7 +104,7 @@ pub fn opens_key(before: &[u8]) -> bool {
     }
 }
 
-/// Whether a line looks like one from the inside of a private key: nothing but base64, or its last.
+/// Returns true if a line looks like one from the inside of a private key: only base64, or its last line.
 pub fn in_key(line: &[u8]) -> bool {
     let inner = line.trim_ascii();
     let inner = trim(inner);
@@ -112,18 +112,18 @@ pub fn in_key(line: &[u8]) -> bool {
     inner.len() >= KEY_LINE && inner.iter().all(of_base64) || ends_key(line)
 }
 
-/// Whether a private key ends in this line.
+/// Returns true if a private key ends in this line.
 pub fn ends_key(line: &[u8]) -> bool {
     memchr::memmem::find(line, END).is_some_and(|at| is_frame(&line[at..]))
 }
 
-/// What a tool shows in place of a line from the inside of a private key whose beginning it does not show.
+/// Replacement for a line from the inside of a private key whose beginning is not shown.
 pub const KEY_MARK: &str = "[REDACTED:private-key]";
 
 const BEGIN: &[u8] = b"-----BEGIN";
 const END: &[u8] = b"-----END";
 
-/// Whether this is the first or last line of a private key, and not that of a certificate.
+/// Returns true for the first or last line of a private key, but not of a certificate.
 fn is_frame(text: &[u8]) -> bool {
     let name = &text[..text.len().min(120)];
     let name = name.split(|byte| *byte == b'\n').next().unwrap_or(name);
@@ -138,14 +138,14 @@ fn trim(line: &[u8]) -> &[u8] {
     }
 }
 
-/// Where the private key ends that begins at `at`.
+/// End of the private key that begins at `at`.
 fn end_of_key(text: &[u8], at: usize) -> Option<usize> {
     let reach = &text[at..text.len().min(at + KEY)];
     let end = memchr::memmem::find(reach, END)?;
     Some(at + end + END.len())
 }
 
-/// The place behind `at` where the text may be cut next; `at` is one, and not the end.
+/// The next allowed cut after `at`, which must itself be one and not the end.
 fn next(text: &[u8], at: usize) -> usize {
     let mut end = line_end(text, at);
     if end - at > LINE {
@@ -168,8 +168,8 @@ fn line_end(text: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1)
 }
 
-/// How much of a line is kept together, about `most` bytes: up to the end of a member, of a word, or of a run that has
-/// neither.
+/// Length of the beginning of a line that is not split, about `most` bytes: up to the end of a member, of a word, or
+/// of a run that has neither.
 fn cut(line: &[u8], most: usize) -> usize {
     if line.len() <= most {
         return line.len();
@@ -191,7 +191,7 @@ fn cut(line: &[u8], most: usize) -> usize {
         Some(at) => at + 1,
         None => {
             let mut end = line.len().min(RUN);
-            // Behind a whole character.
+            // Ends after a whole character.
             while end < line.len() && line[end] & 0xc0 == 0x80 {
                 end += 1;
             }

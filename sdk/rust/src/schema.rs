@@ -1,4 +1,4 @@
-//! From types and doc comments to names, descriptions and JSON Schemas.
+//! Conversion of types and doc comments to names, descriptions and JSON Schemas.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -25,7 +25,7 @@ pub(crate) fn output<T: JsonSchema>() -> Value {
     finish(schema)
 }
 
-/// Draft 2020-12 with everything in place: models read a schema from top to bottom.
+/// Draft 2020-12 with all subschemas inline, because models read a schema from top to bottom.
 fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12()
         .with(|settings| {
@@ -35,9 +35,9 @@ fn settings() -> SchemaSettings {
         .with_transform(RecursiveTransform(tidy))
 }
 
-/// Leaves out what costs tokens and says nothing, and unwraps doc comments.
+/// Removes keywords that only cost tokens, and unwraps doc comments.
 fn tidy(schema: &mut Schema) {
-    // `uint32` and the like are schemars' own words: no validator knows them, some models' APIs refuse them.
+    // Formats such as `uint32` are specific to schemars: no validator knows them, and some models' APIs reject them.
     if let Some(Value::String(format)) = schema.get("format")
         && (format.starts_with("int")
             || format.starts_with("uint")
@@ -64,7 +64,7 @@ fn finish(mut schema: Schema) -> Value {
     Value::Object(root)
 }
 
-/// The lines of a paragraph joined into one; lists, quotes and code keep theirs.
+/// Joins the lines of each paragraph; lists, quotes and code keep theirs.
 pub(crate) fn unwrap_lines(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let (mut fenced, mut open) = (false, false);

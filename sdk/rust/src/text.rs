@@ -1,17 +1,18 @@
-//! Names and other text from outside as one piece of a sentence.
+//! Escaping of names and other external text for use in a sentence.
 //!
-//! A file may be called `a\nread_file: ok`: written as it is, it forges a line of the result. What goes into
-//! the text twin goes through [`name`] first; structured content keeps the exact name.
+//! A file may be called `a
+//! read_file: ok`: written as it is, it forges a line of the result. Escape names in the text form of a result with
+//! [`name`]; structured content keeps the exact name.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Longest text that a message repeats, in characters: enough to recognise what is meant.
+/// Longest text that a message repeats, in characters: enough to recognise it.
 const BRIEF_MAX: usize = 100;
 
-/// A name or a path as a part of a line: as it is, or as a JSON string where it could be taken for something
-/// else. That is so with line ends and other control characters, with characters that hide or turn around
-/// what follows, with spaces at its ends or two in a row, and with a quote at the beginning.
+/// Formats a name or a path for use in a line: as it is, or as a JSON string if it could be mistaken for something
+/// else. That applies to line ends and other control characters, characters that hide or reorder what follows, spaces
+/// at either end or two in a row, and a quote at the beginning.
 ///
 /// ```
 /// use mimir_sdk::text;
@@ -46,15 +47,15 @@ pub fn name(name: &str) -> Cow<'_, str> {
     Cow::Owned(quoted)
 }
 
-/// The same for messages that repeat what a caller wrote, however long that is: the middle of a long text is
-/// left out, since the end of a path says most.
+/// Escapes a text as [`name`] does, for messages that repeat a caller's input of any length: the middle of a long text
+/// is left out, since the end of a path says most.
 ///
 /// ```
 /// assert_eq!(mimir_sdk::text::brief(&"x".repeat(1_000_000)).chars().count(), 101);
 /// ```
 pub fn brief(text: &str) -> Cow<'_, str> {
     let half = BRIEF_MAX / 2;
-    // Bytes are never fewer than characters.
+    // A text never has fewer bytes than characters.
     if text.len() <= BRIEF_MAX || text.chars().nth(BRIEF_MAX).is_none() {
         return name(text);
     }
@@ -66,8 +67,8 @@ pub fn brief(text: &str) -> Cow<'_, str> {
         .into()
 }
 
-/// Characters that end a line, drive a terminal, or hide or reorder what is around them. Joiners are part of
-/// ordinary emoji and of several scripts, and stay.
+/// Characters that end a line, control a terminal, or hide or reorder what is around them. Joiners are part of
+/// ordinary emoji and of several scripts, so they are not included.
 fn misleads(c: char) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => false,

@@ -13,41 +13,40 @@ use crate::schema;
 
 /// A tool. The fields of the type are its arguments, the doc comment is its description.
 pub trait Tool: DeserializeOwned + JsonSchema {
-    /// What a call hands back: text, [`Json`](crate::Json), [`Output`](crate::Output).
+    /// Type of the result: text, [`Json`](crate::Json), [`Output`](crate::Output).
     type Output: IntoOutput;
 
-    /// The name, where the type's own in snake_case isn't it.
+    /// The name, unless it is that of the type in snake_case.
     const NAME: Option<&'static str> = None;
-    /// A name for people.
+    /// A title for people.
     const TITLE: Option<&'static str> = None;
-    /// What kind of thing it does.
+    /// Group of the tool.
     const GROUP: Group = Group::System;
-    /// What happens when no rule says otherwise. By default a tool that needs nothing is
-    /// allowed and any other asks.
+    /// Decision if no rule matches. By default a tool that needs nothing is allowed and any other needs approval.
     const APPROVAL: Option<Approval> = None;
-    /// How bad a wrong call could be.
+    /// Risk of a wrong call.
     const RISK: Risk = Risk::Low;
-    /// What it says about its effects.
+    /// Declared effects.
     const HINTS: Hints = Hints::NONE;
 
-    /// What it asks for. Asking grants nothing.
+    /// Declared needs. Declaring one grants nothing.
     fn needs() -> Needs {
         Needs::none()
     }
 
-    /// Does it.
+    /// Runs the call.
     fn run(self, cx: &Context) -> Result<Self::Output>;
 }
 
-/// A tool that judges its own calls before they run, with read-only files and nothing else.
+/// A tool that assesses its own calls before they run, with read-only files and nothing else.
 ///
 /// List it after `assessed` in [`export!`](crate::export!).
 pub trait Assess: Tool {
-    /// What this call would do.
+    /// Describes the effects of this call.
     fn assess(&self, cx: &Context) -> Assessment;
 }
 
-/// What kind of thing a tool does; policies can address a whole group.
+/// Group of a tool; policies can address a whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Runs programs or code.
@@ -58,37 +57,37 @@ pub enum Group {
     Net,
     /// A web browser.
     Browser,
-    /// Notes kept between sessions.
+    /// Notes stored between sessions.
     Memory,
     /// Anything else.
     System,
 }
 
-/// What happens when a call arrives and no rule says otherwise.
+/// Decision on a call if no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Approval {
-    /// It runs.
+    /// The call runs.
     Allow,
     /// A person is asked.
     Ask,
-    /// It doesn't run.
+    /// The call doesn't run.
     Deny,
 }
 
-/// How bad a wrong call could be.
+/// Risk of a wrong call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
-    /// Nothing is lost.
+    /// No loss.
     Low,
-    /// Something is lost that can be had again.
+    /// A loss that can be restored.
     Medium,
-    /// Something is lost for good.
+    /// A permanent loss.
     High,
-    /// More than the workspace is at stake.
+    /// Damage beyond the workspace.
     Critical,
 }
 
-/// Statements about a tool's effects. The host uses them only to tighten.
+/// Declared effects of a tool. The host uses them only to make decisions stricter.
 ///
 /// ```
 /// # use mimir_sdk::Hints;
@@ -103,7 +102,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Nothing is said.
+    /// No declared effects.
     pub const NONE: Self = Self {
         read_only: false,
         destructive: false,
@@ -140,7 +139,7 @@ impl Hints {
     }
 }
 
-/// A tool's judgement of one call, for the policy and for the person who is asked.
+/// A tool's assessment of one call, for the policy and for the person who approves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
     approval: Approval,
@@ -174,42 +173,42 @@ impl Assessment {
         }
     }
 
-    /// How bad this call could be.
+    /// Sets the risk of this call.
     #[must_use]
     pub fn risk(mut self, risk: Risk) -> Self {
         self.risk = risk;
         self
     }
 
-    /// One thing that could go wrong, as a line for the person.
+    /// Adds a possible consequence, as a line for the person.
     #[must_use]
     pub fn because(mut self, line: impl Into<String>) -> Self {
         self.risks.push(line.into());
         self
     }
 
-    /// What should happen.
+    /// The suggested decision.
     pub fn approval(&self) -> Approval {
         self.approval
     }
 
-    /// The line for the person.
+    /// The summary for the person.
     pub fn summary(&self) -> &str {
         &self.summary
     }
 
-    /// What could go wrong, line by line.
+    /// The possible consequences, one per line.
     pub fn risks(&self) -> &[String] {
         &self.risks
     }
 }
 
-/// The name that a tool is called by.
+/// The name under which a tool is called.
 pub fn name<T: Tool>() -> String {
     T::NAME.map_or_else(|| schema::snake_case(&T::schema_name()), str::to_owned)
 }
 
-/// What a tool's own declaration says about any call of it.
+/// The decision that a tool declares for all of its calls.
 pub(crate) fn approval<T: Tool>() -> Approval {
     T::APPROVAL.unwrap_or(if T::needs().is_empty() {
         Approval::Allow
@@ -218,7 +217,7 @@ pub(crate) fn approval<T: Tool>() -> Approval {
     })
 }
 
-/// Everything that the host learns about a tool.
+/// The definition of a tool for the host.
 pub(crate) fn definition<T: Tool>() -> wit::Definition {
     let (input_schema, description) = schema::input::<T>();
     wit::Definition {

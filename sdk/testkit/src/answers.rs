@@ -1,4 +1,4 @@
-//! The language model of a test: a function of what it is asked.
+//! The language model of a test: a function of the prompt.
 
 use std::sync::Mutex;
 
@@ -9,11 +9,11 @@ use crate::script::lock;
 
 type Says = Box<dyn Fn(&str) -> String + Send + Sync>;
 
-/// A model that answers at once, if a test has given it words.
+/// A model that answers at once, if the test has set a function.
 #[derive(Default)]
 pub(crate) struct Answers(Mutex<Option<Says>>);
 
-/// Tokens of one answer; nothing counts them in a test.
+/// Token limit of an answer; tests do not count tokens.
 const MOST: u32 = 1_000;
 
 impl Answers {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::TestkitError;
 
-/// What a test asks of cargo's messages.
+/// The part of cargo's messages that a test needs.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -17,7 +17,7 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Builds the package in `folder` for `wasm32-wasip2` and gives the path of its component.
+/// Builds the package in `folder` for `wasm32-wasip2` and returns the path of its component.
 ///
 /// Safe inside `cargo test`: cargo holds no lock while tests run.
 pub(crate) fn build(folder: &Path) -> Result<PathBuf, TestkitError> {
@@ -40,7 +40,7 @@ pub(crate) fn build(folder: &Path) -> Result<PathBuf, TestkitError> {
             "--manifest-path",
         ])
         .arg(&manifest)
-        // What the test itself is built with is not meant for another target.
+        // Flags of the test's own build may not suit the other target.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET")

@@ -1,23 +1,23 @@
-//! Why a kit could not be set up. What a *call* does wrong is an outcome, not an error.
+//! Errors of the kit's setup. A failed *call* is an outcome, not an error.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A kit that cannot be set up.
+/// Error from setting up a kit.
 #[derive(Debug, thiserror::Error)]
 pub enum TestkitError {
-    /// A file or folder of the kit cannot be had.
+    /// A file or folder of the kit is not accessible.
     #[error("{place}: {source}", place = place.display())]
     File {
-        /// Which one.
+        /// The path.
         place: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The plugin was left out when the tools were loaded.
     #[error("{place} was left out: {reason}")]
     Refused {
-        /// Which plugin, or which tool of it.
+        /// The plugin, or one of its tools.
         place: String,
         /// The loader's reason.
         reason: String,
@@ -27,10 +27,10 @@ pub enum TestkitError {
     Build {
         /// The plugin's folder.
         folder: PathBuf,
-        /// What cargo said, or what it did not make.
+        /// The output of cargo, or the missing artefact.
         reason: String,
     },
-    /// The settings are not those of a config file.
+    /// The settings are not valid as a config file.
     #[error("the settings are refused: {0}")]
     Settings(String),
 }

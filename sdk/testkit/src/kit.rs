@@ -1,4 +1,4 @@
-//! The kit: a workspace, the plugins in it, the pipeline over them, and a person.
+//! The kit: a workspace, its plugins, a pipeline to call them, and a simulated person.
 
 use std::fs;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::record::{Events, Said};
 use crate::script::{Approve, Person, lock};
 use crate::secrets::Secrets;
 
-/// A workspace with plugins, a pipeline over them and a person who answers.
+/// A workspace with plugins, a pipeline to call them, and a simulated person who answers prompts.
 ///
 /// The workspace is a new temporary folder, removed when the kit is dropped. Calls may be made from several
 /// threads.
@@ -43,32 +43,32 @@ pub struct Testkit {
 }
 
 impl Testkit {
-    /// A kit with the plugin in this file: a `.wasm` component of any family that mimir loads.
+    /// Creates a kit with the plugin in this file: a `.wasm` component of any kind that mimir loads.
     pub fn new(plugin: impl AsRef<Path>) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add(plugin)?;
         kit.whole()
     }
 
-    /// A kit with the plugin that cargo builds in this folder: `Testkit::build(env!("CARGO_MANIFEST_DIR"))`
-    /// in a plugin's own tests.
+    /// Creates a kit with the plugin that cargo builds in this folder: `Testkit::build(env!("CARGO_MANIFEST_DIR"))` in
+    /// a plugin's own tests.
     pub fn build(folder: impl AsRef<Path>) -> Result<Self, TestkitError> {
         Self::new(build::build(folder.as_ref())?)
     }
 
-    /// A kit with a plugin that is in memory; `name` becomes its file name.
+    /// Creates a kit with a plugin from memory; `name` becomes its file name.
     pub fn from_bytes(name: &str, component: &[u8]) -> Result<Self, TestkitError> {
         let kit = Self::empty()?;
         kit.add_bytes(name, component)?;
         kit.whole()
     }
 
-    /// A kit without plugins.
+    /// Creates a kit without plugins.
     pub fn empty() -> Result<Self, TestkitError> {
         Self::with_bundled(Vec::new())
     }
 
-    /// A kit without plugins of its own, and with components as if they were shipped with mimir.
+    /// Creates a kit without plugins of its own, and with components as if they were shipped with mimir.
     pub fn with_bundled(bundled: Vec<Bundled>) -> Result<Self, TestkitError> {
         let workspace = tempfile::Builder::new().prefix("mimir-testkit-").tempdir();
         Self::at(
@@ -78,7 +78,7 @@ impl Testkit {
         )
     }
 
-    /// A kit over a folder of the caller's choice, with a host that is set up by the caller.
+    /// Creates a kit in the given folder, with a host that the caller has set up.
     pub fn at(
         workspace: TempDir,
         bundled: Vec<Bundled>,
@@ -123,7 +123,7 @@ impl Testkit {
         Ok(kit)
     }
 
-    /// Puts one more plugin beside those that are there, and loads it. What is wrong with it shows in
+    /// Copies a plugin into the workspace and loads it. Errors of the plugin are reported by
     /// [`quarantined`](Self::quarantined).
     pub fn add(&self, plugin: impl AsRef<Path>) -> Result<PathBuf, TestkitError> {
         let plugin = plugin.as_ref();
@@ -132,7 +132,7 @@ impl Testkit {
         self.add_bytes(&name, &bytes)
     }
 
-    /// The same with a plugin that is in memory.
+    /// Adds a plugin from memory, as [`add`](Self::add) does for a file.
     pub fn add_bytes(&self, name: &str, component: &[u8]) -> Result<PathBuf, TestkitError> {
         let path = self
             .workspace
@@ -144,13 +144,13 @@ impl Testkit {
         Ok(path)
     }
 
-    /// Looks at the folder of tools again.
+    /// Reloads the folder of tools.
     pub fn reload(&self) {
         *lock(&self.loaded) = self.runtime.block_on(self.toolbox.load());
         self.renew();
     }
 
-    /// Fails if anything that was loaded is not usable.
+    /// Fails if a loaded plugin or tool is not usable.
     fn whole(self) -> Result<Self, TestkitError> {
         match self.quarantined().into_iter().next() {
             None => Ok(self),
@@ -161,21 +161,21 @@ impl Testkit {
         }
     }
 
-    /// Sets what the person answers. At first it is [`Approve::Always`].
+    /// Sets the person's answer. The default is [`Approve::Always`].
     #[must_use]
     pub fn approve(self, approve: Approve) -> Self {
         self.person.set(approve);
         self
     }
 
-    /// Keeps a secret, as `mimir secrets set` does.
+    /// Stores a secret, as `mimir secrets set` does.
     #[must_use]
     pub fn secret(self, name: &str, value: &str) -> Self {
         self.secrets.set(name, value);
         self
     }
 
-    /// Has a language model answer what tools ask it; without this there is none.
+    /// Sets a language model that answers the tools' prompts; without one, prompts fail.
     #[must_use]
     pub fn model(self, says: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.answers.set(says);
@@ -189,7 +189,7 @@ impl Testkit {
         self
     }
 
-    /// Sets what would be in `.mimir/config.yml`, as JSON: approvals, limits, policy.
+    /// Sets the content of `.mimir/config.yml`, as JSON: approvals, limits, policy.
     pub fn settings(self, config: Value) -> Result<Self, TestkitError> {
         let config: Config =
             serde_json::from_value(config).map_err(|e| TestkitError::Settings(e.to_string()))?;
@@ -199,7 +199,7 @@ impl Testkit {
         Ok(self)
     }
 
-    /// Gives the pipeline the tools and rules of now.
+    /// Updates the tools and rules of the pipeline.
     fn renew(&self) {
         let loaded = lock(&self.loaded);
         let policy = lock(&self.policy).clone();
@@ -239,7 +239,7 @@ impl Testkit {
         self.runtime.block_on(work)
     }
 
-    /// The folder that the tools work in.
+    /// The workspace folder, in which the tools work.
     pub fn path(&self) -> &Path {
         self.workspace.path()
     }
@@ -249,22 +249,22 @@ impl Testkit {
         self.pipeline.world().registry.tools().to_vec()
     }
 
-    /// What was left out, and why.
+    /// Plugins and tools that were not loaded, with reasons.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         self.pipeline.world().registry.quarantined().to_vec()
     }
 
-    /// What the person was shown, in order.
+    /// The approval cards that were shown, in order.
     pub fn cards(&self) -> Vec<Card> {
         self.person.cards()
     }
 
-    /// The record of all calls, in the order in which they ended.
+    /// The audit events of all calls, in the order in which they ended.
     pub fn events(&self) -> Vec<Event> {
         self.events.all()
     }
 
-    /// Everything that the tools logged or wrote to stdout and stderr.
+    /// All output of the tools to the log, stdout and stderr.
     pub fn log(&self) -> Vec<LogLine> {
         self.said.lines()
     }
@@ -280,11 +280,11 @@ impl Testkit {
     }
 }
 
-/// Where a workspace keeps its plugins.
+/// Folder of the plugins, relative to the workspace.
 const TOOLS: &str = ".mimir/tools";
 
-/// Compiled code is kept beside the test binary, so that a suite compiles each plugin once. A binary that was
-/// built again starts afresh: what another host said of a plugin would hide what this one says.
+/// Compiled code is cached next to the test binary, so that a suite compiles each plugin once. A rebuilt binary starts
+/// with an empty cache, because the plugin descriptions in it come from the old host.
 fn cache_dir() -> Option<PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
@@ -295,7 +295,7 @@ fn cache_dir() -> Option<PathBuf> {
         if let (Ok(kept), Ok(built)) = (changed(&folder), changed(&exe))
             && kept < built
         {
-            // A kit that uses it at this moment compiles again; nothing worse.
+            // At worst, a kit that uses it at this moment compiles again.
             fs::remove_dir_all(&folder).ok()?;
         }
         Some(folder)

@@ -1,9 +1,9 @@
 //! Runs a built plugin under mimir's own pipeline, from `cargo test`.
 //!
-//! A [`Testkit`] is a workspace of its own, with nothing in it but what the test puts there. A call of
-//! [`Testkit::call`] goes the way of every call: the arguments are validated, the rules decide, the person
-//! of the test is asked, the component runs in its sandbox under its limits, the result is cut and labelled
-//! and the call is recorded. What comes back is the [`Outcome`] that an agent would get.
+//! A [`Testkit`] is a workspace of its own that contains only what the test adds. [`Testkit::call`] goes through the
+//! real pipeline: the arguments are validated, the rules decide, the person of the test is asked, the component runs
+//! in its sandbox under its limits, the result is truncated and labelled, and the call is recorded. It returns the
+//! [`Outcome`] that an agent would get.
 //!
 //! ```
 //! use mimir_testkit::{Approve, Code, Testkit, json};
@@ -38,7 +38,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Never here: another way to run a tool than the pipeline.
+//! Out of scope: running a tool in any other way than through the pipeline.
 
 mod answers;
 mod build;

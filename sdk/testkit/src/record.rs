@@ -1,4 +1,4 @@
-//! What a test can look at afterwards: audit events, log lines, progress.
+//! Records that a test can inspect: audit events, log lines, progress.
 
 use std::sync::Mutex;
 
@@ -29,7 +29,7 @@ impl AuditSink for Events {
     }
 }
 
-/// What the tools of a test said while they ran.
+/// Log lines and progress of a test's tools.
 #[derive(Default)]
 pub(crate) struct Said {
     lines: Mutex<Vec<LogLine>>,

@@ -1,10 +1,10 @@
-//! The person of a test: answers as the script says and remembers what was shown.
+//! The person of a test: gives scripted answers and records the cards.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mimir_core::{Answer, Approver, BoxFuture, Card};
 
-/// What the person of a test answers.
+/// Answers of the person.
 #[derive(Clone, Default)]
 pub enum Approve {
     /// Yes to everything.
@@ -14,14 +14,14 @@ pub enum Approve {
     Session,
     /// No to everything.
     Never,
-    /// Nobody is there, as in a pipe or a CI job.
+    /// No person is available, as in a pipe or a CI job.
     Nobody,
-    /// Whatever the function says of the card.
+    /// The function decides for each card.
     By(Arc<dyn Fn(&Card) -> bool + Send + Sync>),
 }
 
 impl Approve {
-    /// An answer that depends on what is shown.
+    /// Creates an answer that depends on the card.
     pub fn by(judge: impl Fn(&Card) -> bool + Send + Sync + 'static) -> Self {
         Approve::By(Arc::new(judge))
     }
@@ -32,7 +32,7 @@ impl Approve {
             Approve::Session => Answer::Session,
             Approve::Never => Answer::No,
             Approve::Nobody => Answer::Nobody {
-                way_out: "The test has nobody to ask.".to_owned(),
+                way_out: "The test has no person to ask.".to_owned(),
             },
             Approve::By(judge) if judge(card) => Answer::Once,
             Approve::By(_) => Answer::No,

@@ -1,4 +1,5 @@
-//! rmcp alone, with the same tools and no gates: in this process, or in one of its own over stdio or HTTP.
+//! rmcp alone, with the same tools and without policy checks: in this process, or in a separate one over stdio or
+//! HTTP.
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// The argument with which this program starts itself as such a server; what follows says over what.
+/// The argument with which this program starts itself as such a server; the next argument is the transport.
 pub const CHILD: &str = "--rmcp";
 
-/// Tools, each of which says what it was told.
+/// Tools that each echo their arguments.
 #[derive(Clone)]
 pub struct Bare(pub Arc<Vec<Tool>>);
 
 impl Bare {
-    /// One tool, as the guest `echo` is.
+    /// One tool, equal to that of the guest `echo`.
     fn echo() -> Self {
         let schema = json!({"type": "object"}).as_object().cloned();
         let tool = Tool::new("echo", "Says what it was told.", schema.unwrap_or_default());
@@ -53,14 +54,14 @@ impl ServerHandler for Bare {
     }
 }
 
-/// The command that is such a server.
+/// The command that starts such a server.
 pub fn command(over: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([CHILD, over]);
     command
 }
 
-/// What that process does, until its client goes away or it is killed. Over HTTP it says where it listens, as mimir does.
+/// The server process, until its client disconnects or it is killed. Over HTTP it prints its address, as mimir does.
 pub fn child(over: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

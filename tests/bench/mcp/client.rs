@@ -1,4 +1,4 @@
-//! A client that writes and reads lines and does nothing else, over whatever pair of streams.
+//! A minimal client that writes and reads lines, over any pair of streams.
 
 use std::process::Stdio;
 
@@ -8,22 +8,22 @@ use tokio::io::{
 };
 use tokio::process::{Child, Command};
 
-/// A client that has shaken hands.
+/// A client after the handshake.
 pub struct Client {
     to: Box<dyn AsyncWrite + Unpin>,
     from: Lines<BufReader<Box<dyn AsyncRead + Unpin>>>,
-    /// The server, where it is a process: it ends with its client.
+    /// The server, if it is a process. It ends with its client.
     _server: Option<Child>,
 }
 
 impl Client {
-    /// The client of a server in this process.
+    /// Creates a client of a server in this process.
     pub async fn of(stream: DuplexStream) -> Self {
         let (from, to) = tokio::io::split(stream);
         Self::begun(Box::new(from), Box::new(to), None).await
     }
 
-    /// The client of a server that this starts.
+    /// Starts a server and creates its client.
     pub async fn start(mut command: Command) -> Self {
         command
             .stdin(Stdio::piped())
@@ -59,13 +59,13 @@ impl Client {
         self.to.flush().await.unwrap();
     }
 
-    /// Sends a request and gives the line that answers it, which has to be a result.
+    /// Sends a request and returns the line with the response, which must be a result.
     pub async fn request(&mut self, method: &str, params: Value) -> String {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.say(&request).await;
         loop {
             let line = self.from.next_line().await.unwrap().unwrap();
-            // A server may say that its list has changed.
+            // A server may send a notification that its list has changed.
             if line.contains("\"result\"") {
                 return line;
             }
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// Calls `tool`, which says what it is told.
+    /// Calls `tool`, which echoes its arguments.
     pub async fn echo(&mut self, tool: &str, words: &str) {
         let params = json!({"name": tool, "arguments": {"text": words}});
         let answer = self.request("tools/call", params).await;

@@ -1,8 +1,8 @@
-//! Calls over HTTP on connections that are kept, as many as a server and its clients get done on the cores that they
-//! share: the program as a person starts it, beside rmcp alone behind the same listener.
+//! Calls over persistent HTTP connections: the throughput of a server and its clients on the cores that they share.
+//! The program as a person starts it is compared with rmcp alone behind the same listener.
 //!
-//! The clients are threads of this process that write a request which is ready and read the answer, and they take the
-//! same cores: what is measured is both together, which is less than a server alone could do.
+//! The clients are threads of this process that write a prepared request and read the response, and they use the same
+//! cores. So the throughput is lower than a server alone would have.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +18,7 @@ use crate::measure::{Budget, Pace, Report, Row};
 /// Connections, each with one call at a time.
 const CONNECTIONS: u64 = 8;
 
-/// Calls a second, to those of rmcp alone.
+/// Calls per second, relative to those of rmcp alone.
 const WANTED: f64 = 0.4;
 
 /// A protocol version with a handshake and sessions, and one without.
@@ -54,7 +54,7 @@ pub fn bench(report: &mut Report) {
     }
 }
 
-/// All connections at once, so many calls among them.
+/// Runs all connections at once, with this many calls in total.
 fn together(connections: &mut [Connection], times: u64) -> Duration {
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -66,7 +66,7 @@ fn together(connections: &mut [Connection], times: u64) -> Duration {
     start.elapsed()
 }
 
-/// A server in a process of its own. It ends with this.
+/// A server in a separate process. Dropping it stops it.
 struct Server {
     process: Child,
     address: SocketAddr,
@@ -101,7 +101,7 @@ impl Drop for Server {
     }
 }
 
-/// A connection that is kept, and the call that it makes again and again.
+/// A persistent connection, and the call that it repeats.
 struct Connection {
     stream: BufReader<TcpStream>,
     request: Vec<u8>,
@@ -152,7 +152,7 @@ impl Connection {
         );
     }
 
-    /// Sends a request and reads its whole answer: gives the head, in lower case, and keeps the body.
+    /// Sends a request and reads the whole response: returns the head, in lower case, and stores the body.
     fn ask(&mut self, request: &[u8]) -> String {
         self.stream.get_mut().write_all(request).unwrap();
         let mut head = String::new();
@@ -187,7 +187,7 @@ impl Connection {
     }
 }
 
-/// A request, as it goes over the wire.
+/// A request in wire format.
 fn request(address: SocketAddr, headers: &str, method: &str, params: Value) -> Vec<u8> {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let head = format!(

@@ -1,4 +1,4 @@
-//! A workspace for the program itself, with `echo` as a plugin and, behind it, rmcp alone as a server.
+//! A workspace for the program itself, with `echo` as a plugin and with rmcp alone as a configured server.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,14 +9,14 @@ use tempfile::TempDir;
 use super::bare;
 use crate::{guests, program};
 
-/// The tool of the server behind.
+/// The tool of the configured server.
 pub const BEHIND: &str = "mcp_bare_echo";
 
 /// A workspace, and a home with the settings.
 pub struct Place(TempDir);
 
 impl Place {
-    /// With the plugin alone.
+    /// Creates a workspace with the plugin alone.
     pub fn new() -> Self {
         let place = Self(
             tempfile::Builder::new()
@@ -32,7 +32,7 @@ impl Place {
         place
     }
 
-    /// With the server behind, whose tool a person has looked at.
+    /// Creates a workspace with the configured server, whose tool a person has reviewed.
     pub fn before_a_server() -> Self {
         let place = Self::new();
         let server = bare::command("stdio");
@@ -65,7 +65,7 @@ impl Place {
         self.0.path().join("home")
     }
 
-    /// The person's own settings, which need nobody's yes.
+    /// Writes the person's own settings, which need no acceptance.
     fn set(&self, settings: Value) {
         let file = self.home().join("config/config.yml");
         std::fs::write(file, settings.to_string()).unwrap();

@@ -1,5 +1,5 @@
-//! The program as an agent starts it, over real pipes: beside rmcp alone started in the same way, and as a gateway in
-//! front of that.
+//! The program as an agent starts it, over pipes: compared with rmcp alone started in the same way, and as a gateway
+//! to that.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use super::place::{BEHIND, Place};
 use crate::measure::{Budget, Pace, Report, Row, median, time, timed};
 use crate::subject::Subject;
 
-/// What the protocol adds to a call, to a call of rmcp alone; and the gateway to a call of a server behind it.
+/// Overhead of the protocol in a call, relative to a call of rmcp alone; and of the gateway, relative to a call of the
+/// server behind it.
 const ABOVE: f64 = 4.0;
 const GATEWAY: f64 = 5.0;
 
@@ -33,7 +34,7 @@ pub fn bench(report: &mut Report, runtime: &Runtime, subject: &Subject) {
             bare,
         )
     });
-    // The first call compiles the plugin, or starts the server behind.
+    // The first call compiles the plugin, or starts the configured server.
     runtime.block_on(async {
         ours.echo("echo", "hello").await;
         gateway.echo(BEHIND, "hello").await;
@@ -85,7 +86,7 @@ pub fn bench(report: &mut Report, runtime: &Runtime, subject: &Subject) {
     });
 }
 
-/// The same call in process: the median of many.
+/// The same call in this process: the median of many.
 fn inside(runtime: &Runtime, subject: &Subject) -> f64 {
     let mut took: Vec<f64> = (0..1000)
         .map(|_| {

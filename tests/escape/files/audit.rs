@@ -1,4 +1,4 @@
-//! A guest that wants to read, forge or hide what is on record.
+//! A guest that tries to read, forge or hide audit events.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use mimir_core::config::AuditSettings;
 
 use super::{all_refused, arena, probe};
 
-/// The files of a log, and those that it would have next.
+/// The files of a log, and the names of its next ones.
 const FILES: [&str; 6] = [
     "audit.jsonl",
     "audit.head",

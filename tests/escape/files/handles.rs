@@ -1,4 +1,4 @@
-//! Files by the thousand, without an end, or that nobody writes to.
+//! Thousands of open files, endless files, and pipes without a writer.
 
 use std::fs;
 

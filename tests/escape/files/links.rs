@@ -1,4 +1,4 @@
-//! Links that lead out.
+//! Links that lead out of the workspace.
 
 #[cfg(unix)]
 use std::fs;
@@ -72,7 +72,7 @@ fn links_that_come_to_lead_out_by_a_move() {
     use std::os::unix::fs::symlink;
     let arena = arena();
     let root = arena.kit().path();
-    // Each is inside where it is made, and would be outside where it is moved.
+    // Each link points inside where it is created, and would point outside where it is moved.
     let made = probe(
         &arena,
         "file_probe",
@@ -99,7 +99,7 @@ fn links_that_come_to_lead_out_by_a_move() {
             ["rename", "sub/deep/d", "sub/d"],
         ],
     );
-    // A handle says where a folder was, and not where it is.
+    // A handle identifies the old location of a folder, not the current one.
     let held = probe(
         &arena,
         "file_probe",
@@ -130,7 +130,7 @@ fn what_a_shielded_link_says() {
     );
     let told = probe(&arena, "file_probe", &[["readlink", "sub/plain-link", ""]]);
     assert_eq!(told[0]["target"], "/somewhere/else");
-    // Being told is no way in, nor to another link like it.
+    // Reading the target of a link gives no access, nor to another link like it.
     all_refused(
         &arena,
         &[
@@ -181,7 +181,7 @@ fn symlinks_that_the_guest_makes_lead_nowhere() {
 fn a_link_is_no_way_round_a_rule_about_paths() {
     use std::os::unix::fs::symlink;
     let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
-    // A checkout brings links along.
+    // A checkout may contain links.
     let kit = kit.approve(Approve::Never).workspace(|root| {
         for folder in ["generated", "src", "keys"] {
             fs::create_dir(root.join(folder)).unwrap();

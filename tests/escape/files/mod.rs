@@ -1,4 +1,4 @@
-//! Guests that want to files that are not theirs.
+//! Guests that try to access files without permission.
 
 mod audit;
 mod handles;
@@ -14,7 +14,7 @@ use mimir_testkit::{Value, json};
 
 use crate::guests;
 
-/// What became of each step. The guest itself must be well.
+/// The result of each step. The call itself must succeed.
 fn probe(arena: &Arena, tool: &str, steps: &[[&str; 3]]) -> Vec<Value> {
     let outcome = arena.kit().call(tool, json!({ "steps": steps }));
     let output = outcome.result().unwrap_or_else(|error| panic!("{error}"));
@@ -26,12 +26,12 @@ fn probe(arena: &Arena, tool: &str, steps: &[[&str; 3]]) -> Vec<Value> {
     results
 }
 
-/// Whether a step ended with an error.
+/// Returns true if a step ended with an error.
 fn refused(result: &Value) -> bool {
     result.get("error").is_some()
 }
 
-/// Takes all steps and expects that each is refused and that nothing in the workspace changes.
+/// Runs all steps and asserts that each is refused and that the workspace is unchanged.
 fn all_refused(arena: &Arena, steps: &[[&str; 3]]) {
     let before = picture(arena.kit().path());
     let results = probe(arena, "file_probe", steps);

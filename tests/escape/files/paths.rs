@@ -1,4 +1,4 @@
-//! Paths that lead out, or nowhere.
+//! Paths that lead out of the workspace, or are malformed.
 
 use mimir_kit::Outside;
 

@@ -1,4 +1,4 @@
-//! Files that other programs run or obey, and files with secrets.
+//! Files that other programs execute or obey, and files with secrets.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use mimir_kit::{Arena, Outside, picture};
 
 use super::{all_refused, arena, probe};
 
-/// What some other program runs or obeys; here with the content that it must keep.
+/// Files that another program executes or obeys; each must keep its content.
 const PROTECTED: [&str; 18] = [
     ".mimir/config.yml",
     ".mimir/tools.lock",
@@ -199,7 +199,7 @@ fn secrets_files_are_not_read() {
 #[test]
 fn a_folder_is_not_emptied_from_under_what_is_protected() {
     let arena = with_protected();
-    // Whoever takes a tree down asks for the folder first, and hears it before anything is gone.
+    // Before a recursive deletion the host is asked about the folder, and refuses before anything is gone.
     for folder in ["sub", ".git", "sub/.git", ".vscode", "."] {
         all_refused(&arena, &[["rmdir", folder, ""]]);
     }
@@ -218,7 +218,7 @@ fn a_folder_that_git_takes_for_a_repository_is_not_made() {
     ] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
-    // What a clone leaves: git's own, which has its config closed.
+    // The state after a clone: git's own files, with a protected config.
     fs::write(root.join("sub/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
     for head in ["HEAD", "bare/HEAD", "bare/head"] {
         all_refused(

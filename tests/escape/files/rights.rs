@@ -1,4 +1,4 @@
-//! What was granted works, and ends where it was granted.
+//! Granted access works, and ends at the limits of the grant.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::{arena, probe, refused};
 
 #[test]
 fn the_probe_can_do_what_it_was_granted() {
-    // Otherwise every refusal below would mean nothing.
+    // Without this check the refusals below would prove nothing.
     let arena = arena();
     let results = probe(
         &arena,

@@ -1,4 +1,4 @@
-//! Is asked to judge a call of itself, and loops, crashes, talks for megabytes, or lies, as the call says.
+//! Assesses its own calls, and loops, crashes, returns megabytes, or lies, depending on the arguments.
 
 use assessed::exports::mimir::tool::assessor::{self, Assessment};
 use assessed::exports::mimir::tool::toolset;
@@ -6,7 +6,7 @@ use mimir_guests::{
     Answer, Approval, CallContext, FileAccess, Manifest, Risk, file_tool, manifest, text,
 };
 
-/// The contract of a plugin that judges its own calls.
+/// The contract of a plugin with an assessor.
 mod assessed {
     wit_bindgen::generate!({
         path: "../../wit",

@@ -1,4 +1,4 @@
-//! Calls itself until the stack ends.
+//! Recurses until the stack overflows.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

@@ -1,4 +1,4 @@
-//! Claims a terabyte of tools out of little memory: all descriptions are the same text.
+//! Claims a terabyte of tool descriptions with little memory: all share one text.
 
 use mimir_guests::{Answer, Hostile, Manifest, hostile, manifest, text, tool};
 

@@ -1,4 +1,4 @@
-//! Has a tool whose name would be a path, or an escape.
+//! Has a tool whose name is a path, or an escape sequence.
 
 use mimir_guests::{Answer, Hostile, Manifest, hostile, manifest, text, tool};
 

@@ -1,4 +1,4 @@
-//! Has an input schema that is none.
+//! Has an invalid input schema.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
 

@@ -1,4 +1,4 @@
-//! Describes itself in bytes that are no text.
+//! Has a description that is not UTF-8.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
 

@@ -1,4 +1,4 @@
-//! Describes itself with text that drives the terminal of whoever lists the tools.
+//! Has a description with terminal escape sequences, which take effect when tools are listed.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
 

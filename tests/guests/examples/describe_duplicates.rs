@@ -1,4 +1,4 @@
-//! Has two tools of one name.
+//! Has two tools with the same name.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
 

@@ -1,4 +1,4 @@
-//! Describes its one tool in fifty megabytes.
+//! Has a description of fifty megabytes.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
 

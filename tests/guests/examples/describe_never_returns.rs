@@ -1,4 +1,4 @@
-//! Is asked what it can do and never answers.
+//! Never returns its description.
 
 use mimir_guests::{Answer, Hostile, Manifest, hostile, text};
 

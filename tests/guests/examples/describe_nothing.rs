@@ -1,4 +1,4 @@
-//! Has no tools at all.
+//! Has no tools.
 
 use mimir_guests::{Answer, Hostile, Manifest, hostile, manifest, text};
 

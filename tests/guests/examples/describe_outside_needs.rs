@@ -1,4 +1,4 @@
-//! Needs a directory that is not the workspace's to give.
+//! Needs a directory outside of the workspace.
 
 use mimir_guests::{
     Answer, FileAccess, Hostile, Manifest, Named, file_tool, hostile, manifest, text,

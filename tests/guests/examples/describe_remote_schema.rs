@@ -1,4 +1,4 @@
-//! Has an input schema that would make the host fetch something.
+//! Has an input schema with a remote reference.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
 

@@ -1,4 +1,4 @@
-//! Has schemas of a few kilobytes that are millions of schemas: each definition refers twice to the next.
+//! Has schemas of a few kilobytes that expand to millions: each definition refers twice to the next.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, structured, tool};
 

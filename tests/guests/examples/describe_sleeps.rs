@@ -1,4 +1,4 @@
-//! Is asked what it can do and sleeps over it.
+//! Sleeps instead of returning its description.
 
 use mimir_guests::{Answer, Hostile, Manifest, hostile, manifest, text};
 use std::time::Duration;

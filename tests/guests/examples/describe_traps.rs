@@ -1,4 +1,4 @@
-//! Is asked what it can do and crashes.
+//! Crashes instead of returning its description.
 
 use mimir_guests::{Answer, Hostile, Manifest, hostile, text};
 

@@ -1,4 +1,4 @@
-//! Returns text that drives the terminal of whoever reads it.
+//! Returns text with terminal escape sequences.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

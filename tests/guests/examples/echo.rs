@@ -1,4 +1,4 @@
-//! Means well: gives its arguments back. Shows that the host still works after an attack.
+//! A well-behaved guest that returns its arguments. It shows that the host still works after an attack.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

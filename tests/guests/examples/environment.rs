@@ -1,4 +1,4 @@
-//! Reads what the host was started with.
+//! Reads the host's environment and arguments.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

@@ -1,4 +1,4 @@
-//! Fails at length.
+//! Fails with a huge message.
 
 use mimir_guests::{Answer, Error, ErrorCode, Hostile, hostile};
 

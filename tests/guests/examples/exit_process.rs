@@ -1,4 +1,4 @@
-//! Ends the process, and says that all is well.
+//! Exits the process with success.
 
 use mimir_guests::{Answer, Hostile, hostile};
 

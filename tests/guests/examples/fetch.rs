@@ -1,10 +1,10 @@
-//! Sends exactly the requests that its arguments say, one after the other, by `wasi:http` itself.
+//! Sends exactly the requests in its arguments, one after the other, through `wasi:http`.
 //!
-//! `{"steps": [{"url", "method", "headers", "chunks", "length", "trailers", "secret"}, …]}` gives for each step
-//! `{"status", "headers", "body", "bytes", "trailers"}`, or `{"error"}` with the code that it got. With `"strict": true`
-//! the first error is the tool's own. With `"dots": true` in a step its `body` and the values of its `headers` and
-//! `trailers` are given in hexadecimal with dots between the bytes. `chunks` texts of 64 KB each are sent as the body. The same as two tools: one
-//! that may GET and POST, and one that needs nothing.
+//! `{"steps": [{"url", "method", "headers", "chunks", "length", "trailers", "secret"}, …]}` returns for each step
+//! `{"status", "headers", "body", "bytes", "trailers"}`, or `{"error"}` with the code that it got. With `"strict":
+//! true` the first error is the tool's own. With `"dots": true` in a step its `body` and the values of its `headers`
+//! and `trailers` are returned in hexadecimal with dots between the bytes. `chunks` texts of 64 KB each are sent as
+//! the body. There are two tools: one that may GET and POST, and one that needs nothing.
 
 #![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
 
@@ -20,7 +20,7 @@ use wasip2::http::types::{
 };
 use wasip2::io::streams::StreamError;
 
-/// As much as one write may have is more than this.
+/// More than the host accepts in a single write.
 const CHUNK: usize = 64 << 10;
 
 struct Fetch;
@@ -121,12 +121,12 @@ fn fetch(step: &Value) -> Result<Value, String> {
     read(&response, shown)
 }
 
-/// Bytes in hexadecimal, with a dot behind each.
+/// Bytes in hexadecimal, with a dot after each.
 fn dotted(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}.")).collect()
 }
 
-/// A text with what this guest has got in place of its secrets: `$SITE_KEY`.
+/// Replaces the placeholders of secrets in a text: `$SITE_KEY`.
 fn known(text: &str) -> String {
     std::env::vars().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("${name}"), &value)
@@ -151,7 +151,7 @@ fn fields(pairs: &Value) -> Result<Fields, String> {
     Ok(fields)
 }
 
-/// Sends the body while the server reads it. A server that does not want all of it ends that.
+/// Sends the body while the server reads it. A server that rejects the rest ends the upload.
 fn upload(body: OutgoingBody, chunks: u64, trailers: &Value) {
     let stream = body.write().unwrap();
     let chunk = vec![b'x'; CHUNK];

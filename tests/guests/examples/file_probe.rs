@@ -1,8 +1,8 @@
-//! Does to the workspace exactly what its arguments say, by WASI itself, and tells how each step ended.
-//! Nothing between it and the host tidies the paths.
+//! Runs exactly the file operations in its arguments, directly through WASI, and returns the result of each step.
+//! Paths are not normalised before they reach the host.
 //!
-//! `{"steps": [["read", "a/../../b"], …], "times": 1}` gives for each step `"ok"`, what was read, or `{"error": …}`.
-//! The same as three tools: with all rights, only to read, and only in `sub`.
+//! `{"steps": [["read", "a/../../b"], …], "times": 1}` returns for each step `"ok"`, the content that was read, or
+//! `{"error": …}`. There are three tools: with all rights, only to read, and only in `sub`.
 
 #![expect(
     clippy::unwrap_used,
@@ -118,14 +118,14 @@ fn act(root: &Descriptor, verb: &str, path: &str, other: &str) -> Result<Value, 
         "link" => root.link_at(stay, path, root, other)?,
         "link-follow" => root.link_at(follow, path, root, other)?,
         "symlink" => root.symlink_at(other, path)?,
-        // Moves a folder on which it holds a handle, and makes a link by that.
+        // Moves a folder while it has an open handle, and creates a link through that.
         "symlink-held" => {
             let held = root.open_at(follow, path, OpenFlags::DIRECTORY, read)?;
             root.rename_at(path, root, other)?;
             held.symlink_at("../../out", "held")?;
         }
         "readlink" => return Ok(json!({ "target": root.readlink_at(path)? })),
-        // Down one level at a time, as a walk would go.
+        // Opens one level at a time, as a directory walk does.
         "walk" => {
             let mut here: Option<Descriptor> = None;
             for part in path.split('/') {

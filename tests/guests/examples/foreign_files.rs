@@ -1,5 +1,5 @@
-//! A component that knows nothing of mimir, whose functions read and write files, and tell the variables and settings
-//! that they see.
+//! A component that was not written for mimir. Its functions read and write files, and return the variables and
+//! settings that they see.
 
 wit_bindgen::generate!({
     inline: r#"

@@ -1,4 +1,4 @@
-//! Fails with a code that is not a tool's to give, so that the caller believes the host said it.
+//! Fails with a code that only the host may use, so that the caller takes it for the host's.
 
 use mimir_guests::{Answer, Error, ErrorCode, Hostile, hostile};
 

@@ -1,4 +1,4 @@
-//! Makes handles that live in the host's memory and drops none.
+//! Creates handles, which use the host's memory, and drops none.
 
 use mimir_guests::{Answer, Hostile, hostile};
 use wasip2::clocks::monotonic_clock::subscribe_duration;

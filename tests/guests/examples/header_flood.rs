@@ -1,4 +1,4 @@
-//! Fills a header block, which lives in the host's memory, without end.
+//! Adds headers to a header block, which uses the host's memory, without end.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 use wasip2::http::types::Fields;

@@ -1,4 +1,5 @@
-//! A program that knows nothing of mimir: gets the URL of its first argument by `wasi:http` and prints what comes.
+//! A program that was not written for mimir: fetches the URL in its first argument through `wasi:http` and prints the
+//! response.
 
 #![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
 

@@ -1,4 +1,4 @@
-//! Computes for ever, unless it is told to be `quick`.
+//! Loops forever, except with the argument `quick`.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

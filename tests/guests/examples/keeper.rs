@@ -1,4 +1,4 @@
-//! Means well: keeps what it is told to between calls, and says what there is.
+//! A well-behaved guest that stores values between calls and returns them.
 
 use mimir_guests::host::storage;
 use mimir_guests::{Answer, Hostile, hostile, text};
@@ -6,7 +6,7 @@ use mimir_guests::{Answer, Hostile, hostile, text};
 struct Keeper;
 
 impl Hostile for Keeper {
-    /// The arguments are an object of one word to do and the one to do it with: `{"set": "key=value"}`.
+    /// The arguments are an object with an operation and its operand: `{"set": "key=value"}`.
     fn call(arguments: String) -> Answer {
         let words: Vec<&str> = arguments.split('"').collect();
         let (what, with) = (words[1], words[3]);

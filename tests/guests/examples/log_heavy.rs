@@ -1,4 +1,4 @@
-//! Logs megabytes at a time, without end: no fuel to speak of, much work for the host, and never a wait.
+//! Logs megabytes at a time without end: almost no fuel, much work for the host, and no waiting.
 
 use mimir_guests::host::log;
 use mimir_guests::{Answer, Hostile, hostile};

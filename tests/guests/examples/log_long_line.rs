@@ -1,4 +1,4 @@
-//! Logs one line of a hundred megabytes, a hundred times, and one with escapes.
+//! Logs a line of a hundred megabytes, a hundred times, and a line with escape sequences.
 
 use mimir_guests::host::{log, progress};
 use mimir_guests::{Answer, Hostile, hostile, text};

@@ -1,4 +1,4 @@
-//! Takes two gigabytes in one piece.
+//! Allocates two gigabytes at once.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

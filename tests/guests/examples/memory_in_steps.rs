@@ -1,4 +1,4 @@
-//! Takes a megabyte, and another, and another.
+//! Allocates one megabyte after another.
 
 use mimir_guests::{Answer, Hostile, hostile};
 

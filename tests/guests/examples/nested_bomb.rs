@@ -1,4 +1,4 @@
-//! Calls itself, twice, from every call. It was granted that.
+//! Calls itself twice in every call, which it was granted.
 
 use mimir_guests::host::tools;
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};

@@ -1,5 +1,5 @@
-//! Tries every way to the network that a component could have: TCP, UDP, listening, names, HTTP.
-//! `port` is one where somebody listens.
+//! Tries every network access that a component could have: TCP, UDP, listening, names, HTTP. `port` is a port with a
+//! listener.
 
 #![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
 
@@ -51,7 +51,7 @@ fn http(port: u16) -> bool {
         && request
             .set_authority(Some(&format!("127.0.0.1:{port}")))
             .is_ok()
-        // Without one no request is made at all.
+        // No request can be sent without a path.
         && request.set_path_with_query(Some("/")).is_ok();
     let Ok(answer) = handle(request, None) else {
         return false;

@@ -1,4 +1,4 @@
-//! Panics with a message that its author will want to read.
+//! Panics with a message that its author needs to see.
 
 use mimir_guests::{Answer, Hostile, hostile};
 

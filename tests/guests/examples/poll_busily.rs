@@ -1,4 +1,4 @@
-//! Asks the host, again and again, for something that is always ready: no fuel to speak of, no waiting.
+//! Polls an event that is always ready, without end: almost no fuel, and no waiting.
 
 use mimir_guests::{Answer, Hostile, hostile};
 use wasip2::clocks::monotonic_clock::subscribe_instant;

@@ -1,4 +1,4 @@
-//! Waits for a moment that never comes.
+//! Waits for an event that never occurs.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 use wasip2::clocks::monotonic_clock::subscribe_instant;

@@ -1,4 +1,4 @@
-//! Asks the host for a terabyte of random bytes.
+//! Requests a terabyte of random bytes from the host.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

@@ -1,4 +1,4 @@
-//! Reads what the person types to the host.
+//! Reads the host's stdin.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 use std::io::Read;

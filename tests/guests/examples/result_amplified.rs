@@ -1,4 +1,4 @@
-//! Returns a gigabyte, and a terabyte, out of little memory: every item of the list is the same text.
+//! Returns a gigabyte, and a terabyte, with little memory: all items of the list share one text.
 
 use mimir_guests::{Answer, Content, Hostile, Output, hostile};
 
@@ -9,7 +9,7 @@ const ONE: usize = 1 << 20;
 impl Hostile for Amplified {
     fn call(_: String) -> Answer {
         let shared = "x".repeat(ONE).leak();
-        // SAFETY: the memory holds that much text and is never freed: the host has no use for this guest
+        // SAFETY: the memory holds that much text and is never freed, because the host does not run this guest again
         // after it has refused the result.
         let mut same = || unsafe { String::from_raw_parts(shared.as_mut_ptr(), ONE, ONE) };
         let content = (0..1_000_000).map(|_| Content::Text(same())).collect();

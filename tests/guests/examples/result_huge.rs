@@ -1,4 +1,4 @@
-//! Returns as much as its memory holds.
+//! Returns as much as its memory can hold.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 

@@ -1,4 +1,4 @@
-//! Returns millions of parts that are empty: no bytes to count, and a host that keeps a record of each.
+//! Returns millions of empty parts: no bytes to count, but the host stores an entry for each.
 
 use mimir_guests::{Answer, Content, Hostile, Output, hostile};
 

@@ -1,4 +1,4 @@
-//! Has decent schemas that loop, and a result that fits none of their alternatives, 60 levels deep.
+//! Has valid recursive schemas, and a result 60 levels deep that matches none of their alternatives.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, structured, tool};
 

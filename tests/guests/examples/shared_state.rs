@@ -1,4 +1,4 @@
-//! Leaves a mark wherever a later call could find it, and says how many marks it found.
+//! Leaves a mark in every place that a later call could read, and returns the number of marks it found.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 use std::sync::atomic::{AtomicU32, Ordering};

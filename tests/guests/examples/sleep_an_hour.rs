@@ -1,4 +1,4 @@
-//! Uses no fuel and no time of the processor: it sleeps.
+//! Sleeps, without using fuel or processor time.
 
 use mimir_guests::{Answer, Hostile, hostile, text};
 use std::time::Duration;

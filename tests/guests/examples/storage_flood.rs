@@ -1,4 +1,4 @@
-//! Keeps more than anyone could want kept, under names that try to leave their place.
+//! Stores excessive amounts of data, under keys that try to leave the storage folder.
 
 use mimir_guests::host::storage;
 use mimir_guests::{Answer, Hostile, hostile, text};

@@ -1,4 +1,4 @@
-//! Opens one file once, and a hundred thousand streams on it, and as many listings of a directory.
+//! Opens one file, then a hundred thousand streams on it, and as many listings of a directory.
 
 #![expect(clippy::expect_used, reason = "a panic here is a failed test there")]
 

@@ -1,4 +1,4 @@
-//! Returns what its own output schema forbids, or nothing structured at all.
+//! Returns content that its own output schema forbids, or no structured content.
 
 use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, structured, text, tool};
 

@@ -1,4 +1,4 @@
-//! Returns as structured result what is no JSON at all, or is nested without end.
+//! Returns structured content that is not JSON, or is nested very deeply.
 
 use mimir_guests::{Answer, Hostile, hostile, structured};
 

@@ -1,4 +1,4 @@
-//! Runs into an instruction that must never run.
+//! Executes an `unreachable` instruction.
 
 use mimir_guests::{Answer, Hostile, hostile};
 

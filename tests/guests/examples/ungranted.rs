@@ -1,4 +1,4 @@
-//! Uses every import that it was not granted: commands, tools, a model.
+//! Uses every import without a grant: commands, tools, a model.
 
 use mimir_guests::host::{commands, model, tools};
 use mimir_guests::{Answer, Error, Hostile, hostile, text};

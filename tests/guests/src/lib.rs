@@ -1,7 +1,7 @@
-//! What the hostile guests share: the contract's bindings, and the shortest way to be a plugin of one tool.
+//! Shared code of the hostile guests: the contract's bindings, and a short way to write a plugin with one tool.
 //!
-//! Each guest is one small file in `examples/`; its tool has the name of the file. Never here: the behaviour
-//! itself, or anything a decent plugin would use (that is `mimir-sdk`).
+//! Each guest is one small file in `examples/`; its tool has the name of the file. Out of scope: the behaviour itself,
+//! and anything a normal plugin would use (that is `mimir-sdk`).
 
 #[expect(
     missing_docs,
@@ -23,7 +23,7 @@ pub use bindings::mimir::tool::types::{
     Hints, HostNeed, Manifest, Media, Needs, Output, Risk, SecretNeed,
 };
 
-/// What a tool gives back.
+/// Result of a tool.
 pub type Answer = Result<Output, Error>;
 
 /// The name of the guest's file.
@@ -32,14 +32,14 @@ pub trait Named {
     const NAME: &'static str;
 }
 
-/// A plugin that does something bad when it is called, or when it is described.
+/// A plugin that misbehaves when it is called, or when it is described.
 pub trait Hostile: Named {
-    /// What it says of itself: by default one tool that takes anything, needs nothing and asks for no approval.
+    /// The manifest: by default one tool that takes any object, needs nothing and asks for no approval.
     fn describe() -> Manifest {
         manifest(vec![tool(Self::NAME)])
     }
 
-    /// What it does; `arguments` is a JSON object.
+    /// Runs a call; `arguments` is a JSON object.
     fn call(arguments: String) -> Answer;
 }
 
@@ -53,7 +53,7 @@ impl<T: Hostile> Toolset for T {
     }
 }
 
-/// Makes a type the guest.
+/// Exports a type as the guest.
 #[macro_export]
 macro_rules! hostile {
     ($guest:ident) => {
@@ -64,7 +64,7 @@ macro_rules! hostile {
     };
 }
 
-/// A plugin with these tools.
+/// The manifest of a plugin with these tools.
 pub fn manifest(tools: Vec<Definition>) -> Manifest {
     Manifest {
         name: "guest".into(),
@@ -92,7 +92,7 @@ pub fn tool(name: &str) -> Definition {
     }
 }
 
-/// A tool that needs the whole workspace, as far as `access` says.
+/// A tool that needs the whole workspace with this access.
 pub fn file_tool(name: &str, access: FileAccess) -> Definition {
     let mut definition = tool(name);
     definition.group = Group::Fs;
@@ -104,7 +104,7 @@ pub fn file_tool(name: &str, access: FileAccess) -> Definition {
     definition
 }
 
-/// Nothing.
+/// No needs.
 pub fn no_needs() -> Needs {
     Needs {
         files: vec![],
@@ -117,7 +117,7 @@ pub fn no_needs() -> Needs {
     }
 }
 
-/// A result of one text.
+/// A result with one text.
 pub fn text(text: impl Into<String>) -> Answer {
     Ok(Output {
         content: vec![Content::Text(text.into())],
@@ -126,7 +126,7 @@ pub fn text(text: impl Into<String>) -> Answer {
     })
 }
 
-/// A result that is only structured, whatever the text is.
+/// A result with structured content only.
 pub fn structured(json: impl Into<String>) -> Answer {
     Ok(Output {
         content: vec![],

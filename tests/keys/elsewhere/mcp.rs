@@ -3,7 +3,7 @@
 use super::Shown;
 
 /// The tests of servers that are packages.
-const PACKAGES: &str = "host/cli/tests/packages.rs";
+const PACKAGES: &str = "host/cli/tests/suite/packages.rs";
 const PINNED: &str = "package_is_pinned_and_runs_in_its_sandbox";
 const DIGEST: &str = "package_of_another_digest_is_not_installed";
 
@@ -30,7 +30,7 @@ pub(super) const SHOWN: &[Shown] = &[
     ),
     (
         "mcp.servers.*.workspaceCode",
-        "host/cli/tests/mcp.rs",
+        "host/cli/tests/suite/mcp.rs",
         "a_server_that_is_trusted_runs_nothing_that_a_model_wrote",
     ),
     (
@@ -49,7 +49,7 @@ pub(super) const SHOWN: &[Shown] = &[
     ("mcp.servers.*.package.integrity", PACKAGES, DIGEST),
     (
         "mcp.servers.*.package.dependencies",
-        "host/cli/tests/kit/dependencies.rs",
+        "host/cli/tests/suite/kit/dependencies.rs",
         "package_of_other_dependencies_is_not_installed",
     ),
     ("mcp.servers.*.package.program", PACKAGES, PINNED),
@@ -66,7 +66,7 @@ pub(super) const SHOWN: &[Shown] = &[
     ("mcp.servers.*.folders", PACKAGES, PINNED),
     (
         "mcp.servers.*.network",
-        "host/cli/tests/servers.rs",
+        "host/cli/tests/suite/servers.rs",
         "mcp_server_reaches_the_hosts_that_were_declared_for_it",
     ),
     (
@@ -81,12 +81,12 @@ pub(super) const SHOWN: &[Shown] = &[
     ),
     (
         "mcp.servers.*.url",
-        "host/cli/tests/mcp.rs",
+        "host/cli/tests/suite/mcp.rs",
         "a_server_over_http_is_reached_and_no_other",
     ),
     (
         "mcp.servers.*.headers.*",
-        "host/cli/tests/mcp.rs",
+        "host/cli/tests/suite/mcp.rs",
         "a_server_over_http_is_reached_and_no_other",
     ),
     (

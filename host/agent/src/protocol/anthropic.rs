@@ -1,4 +1,4 @@
-//! Anthropic's messages.
+//! Anthropic's Messages API.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,16 @@ use super::{Fault, On, another, fault, number, text};
 use crate::message::{Message, ToolCall};
 use crate::model::{Ask, Reply, Stop, Usage};
 
-/// The body of a request. What is the same in the next one is marked, so that the provider keeps it.
+/// Builds the body of a request. The parts that stay the same in the next request are marked, so that the provider
+/// caches them.
 pub(super) fn request(model: &str, ask: &Ask<'_>) -> Value {
     let kept = json!({ "type": "ephemeral" });
     let mut messages: Vec<Value> = Vec::new();
     for message in ask.messages {
         let (role, blocks) = blocks(message);
         match messages.last_mut() {
-            // One turn is one message: the results of all calls, and what the person says after them.
+            // Consecutive messages of one role are merged: the results of all calls, and the person's message after
+            // them.
             Some(last) if last["role"] == role => {
                 if let Some(list) = last["content"].as_array_mut() {
                     list.extend(blocks);
@@ -77,7 +79,7 @@ fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
     }
 }
 
-/// A text; an empty one is not taken.
+/// Builds a text block. The API rejects empty ones.
 fn words(text: &str) -> Value {
     let text = match text.trim().is_empty() {
         true => "(nothing)",
@@ -86,17 +88,17 @@ fn words(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// An id as it is taken here: that of a call which another provider's model made may have other characters.
+/// Replaces characters that this API does not accept in ids. Calls of other providers' models may have them.
 fn id(id: &str) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     id.chars().map(|c| if fine(c) { c } else { '_' }).collect()
 }
 
-/// Reads the events of an answer.
+/// Parses the events of an answer.
 #[derive(Default)]
 pub(super) struct Reader {
     reply: Reply,
-    /// Which block is which call.
+    /// The calls by the index of their content block.
     calls: BTreeMap<u64, usize>,
     usage: Usage,
     ended: bool,
@@ -154,7 +156,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes up what an event says of tokens. What the provider had kept was sent all the same.
+    /// Adds the token counts of an event. Tokens read from the provider's cache count as sent.
     fn count(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
         let of = |place: &str| number(usage, place);

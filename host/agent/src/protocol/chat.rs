@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, which most others speak too.
+//! OpenAI's Chat Completions API, which most other providers support as well.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Fault, On, another, fault, number, text};
 use crate::message::{Message, ToolCall};
 use crate::model::{Ask, Reply, Stop, Usage};
 
-/// The body of a request. `own`: OpenAI itself has another name for the most tokens.
+/// Builds the body of a request. `own` is true for OpenAI itself, which has another name for the token limit.
 pub(super) fn request(model: &str, ask: &Ask<'_>, own: bool) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": ask.system })];
     messages.extend(ask.messages.iter().map(message));
@@ -56,22 +56,22 @@ fn call(call: &ToolCall) -> Value {
         "type": "function",
         "function": { "name": call.name, "arguments": call.object().to_string() },
     });
-    // Gemini thinks on where this says that it had stopped, and refuses a call that comes back without.
+    // Gemini needs its thought signature back and rejects a call without it.
     if let Some(extra) = &call.extra {
         value["extra_content"] = extra.clone();
     }
     value
 }
 
-/// Reads the chunks of an answer.
+/// Parses the chunks of an answer.
 #[derive(Default)]
 pub(super) struct Reader {
     reply: Reply,
-    /// The place of each call in the provider's own counting.
+    /// The provider's index of each call.
     places: Vec<u64>,
-    /// Whether it said why it ends; how many tokens it took comes after that.
+    /// True after a finish reason; the token usage follows it.
     ended: bool,
-    /// Whether it said that nothing follows. Some say only that.
+    /// True after the end marker. Some providers send only that.
     done: bool,
 }
 
@@ -115,12 +115,12 @@ impl Reader {
         Ok(())
     }
 
-    /// A part of a call: the first has its id and name, the others more of its arguments.
+    /// Adds a fragment of a call: the first one has its id and name, the others more of its arguments.
     fn call(&mut self, part: &Value, at: u64) -> Result<(), Fault> {
         let place = number(part, "/index").unwrap_or(at);
         let id = text(part, "/id");
         let known = self.places.iter().rposition(|known| *known == place);
-        // Some count every call as the first, and tell them apart by their ids.
+        // Some providers give every call index 0 and distinguish them by id.
         let known = known.filter(|&at| id.is_empty() || self.reply.calls[at].id == id);
         let at = match known {
             Some(at) => at,
@@ -138,7 +138,7 @@ impl Reader {
         call.name.push_str(text(part, "/function/name"));
         match part.pointer("/function/arguments") {
             Some(Value::String(words)) => call.arguments.push_str(words),
-            // Some hand them over as they are.
+            // Some providers send the arguments as an object.
             Some(Value::Object(object)) => {
                 call.arguments = Value::Object(object.clone()).to_string()
             }
@@ -150,7 +150,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Nothing follows.
+    /// Marks the end of the stream.
     pub(super) fn done(&mut self) {
         self.done = true;
     }

@@ -1,4 +1,5 @@
-//! OpenAI's responses. Nothing is kept at the provider: what was said is sent each time, as with the others.
+//! OpenAI's Responses API. Nothing is stored at the provider: the conversation is sent each time, as in the other
+//! APIs.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use super::{Fault, On, another, fault, number, text};
 use crate::message::{Message, ToolCall};
 use crate::model::{Ask, Reply, Stop, Usage};
 
-/// The body of a request.
+/// Builds the body of a request.
 pub(super) fn request(model: &str, ask: &Ask<'_>) -> Value {
     let mut input = Vec::new();
     for message in ask.messages {
@@ -25,7 +26,7 @@ pub(super) fn request(model: &str, ask: &Ask<'_>) -> Value {
             json!({
                 "type": "function", "name": tool.name, "description": tool.description,
                 "parameters": tool.schema,
-                // Strictness wants schemas of one form, and those of tools are their authors'.
+                // Strict mode requires a restricted form of schema, which tool authors need not use.
                 "strict": false,
             })
         });
@@ -54,7 +55,7 @@ fn items(message: &Message, input: &mut Vec<Value>) {
     }
 }
 
-/// Reads the events of an answer.
+/// Parses the events of an answer.
 #[derive(Default)]
 pub(super) struct Reader {
     reply: Reply,
@@ -69,7 +70,7 @@ impl Reader {
                 self.reply.text.push_str(words);
                 on(words);
             }
-            // The whole item follows its parts.
+            // The complete item follows its fragments, which are ignored.
             "response.output_item.done" if text(event, "/item/type") == "function_call" => {
                 another(&self.reply)?;
                 self.reply.calls.push(ToolCall {

@@ -4,7 +4,7 @@ use super::*;
 use crate::message::{Message, ToolCall, ToolSpec};
 use crate::model::{Stop, Usage};
 
-/// What the events of an answer come to, and its words as they were heard.
+/// Reads the events of an answer; returns the reply and the streamed text.
 fn read(api: Api, events: &[Value]) -> (Result<Reply, Fault>, String) {
     let heard = std::sync::Mutex::new(String::new());
     let on = |words: &str| heard.lock().unwrap().push_str(words);
@@ -61,7 +61,7 @@ fn chunks_of_chat_come_to_an_answer() {
             output: 4
         })
     );
-    // What ends without saying so was cut.
+    // An answer without an end marker was cut.
     assert_eq!(read(Api::Openai, &events[..6]).0, Err(Fault::Cut));
 }
 
@@ -78,7 +78,7 @@ fn calls_that_are_all_counted_as_the_first_are_told_apart() {
     let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
     assert_eq!(calls[0].arguments, "{\"a\":1}");
-    // And what it wants back comes back.
+    // The provider's opaque data is sent back.
     let messages = [Message::Assistant {
         text: String::new(),
         calls,
@@ -253,7 +253,7 @@ fn each_provider_is_asked_as_it_wants_to_be() {
     assert_eq!(calls[0]["function"]["arguments"], "{\"x\":1}");
     assert_eq!(
         calls[1]["function"]["arguments"], "{}",
-        "what cannot be read is not sent back"
+        "invalid arguments are not sent back"
     );
     assert_eq!(chat["messages"][3]["tool_call_id"], "a.1");
     assert_eq!(chat["tools"][0]["function"]["name"], "git");
@@ -271,7 +271,11 @@ fn each_provider_is_asked_as_it_wants_to_be() {
 
     let anthropic = Protocol::new(Api::Anthropic, "").request("m", &ask);
     let list = anthropic["messages"].as_array().unwrap();
-    assert_eq!(list.len(), 3, "results and the next words are one message");
+    assert_eq!(
+        list.len(),
+        3,
+        "results and the next user message are merged"
+    );
     assert_eq!(list[1]["content"][0]["id"], "a_1");
     assert_eq!(list[2]["content"][0]["tool_use_id"], "a_1");
     assert_eq!(list[2]["content"][1]["is_error"], true);

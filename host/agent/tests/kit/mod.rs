@@ -1,4 +1,4 @@
-//! A task with tools of the test's own, and a model that is scripted.
+//! A task with test tools and a scripted model.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 pub use mimir_kit::scripted_model::{Script, Step, calls, says};
 
-/// The protocols that are spoken, each with its path.
+/// The supported protocols.
 pub const APIS: [Api; 3] = [Api::Openai, Api::Responses, Api::Anthropic];
 
 struct Now;
@@ -38,7 +38,7 @@ impl Clock for Now {
     }
 }
 
-/// A record in memory.
+/// An audit log in memory.
 #[derive(Default)]
 pub struct Memory(Mutex<Vec<Value>>);
 
@@ -61,12 +61,12 @@ impl AuditSink for Memory {
     }
 }
 
-/// A person who always answers the same.
+/// A person who always gives the same answer.
 struct Person(Answer);
 
 impl Approver for Person {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
-        // Edited arguments are asked about again: yes to those.
+        // A call with edited arguments asks again: allow it.
         let answer = match &self.0 {
             Answer::Edit(value) if card.arguments.contains("edited") => {
                 let _ = value;
@@ -78,11 +78,11 @@ impl Approver for Person {
     }
 }
 
-/// Who watches, and keeps what was seen.
+/// An event sink that stores the events.
 #[derive(Default)]
 pub struct Seen {
     pub events: Mutex<Vec<Value>>,
-    /// How many messages the conversation had each time it was handed over.
+    /// Number of messages each time the conversation was saved.
     pub lengths: Mutex<Vec<usize>>,
     pub stop: tokio::sync::Notify,
 }
@@ -97,7 +97,7 @@ impl Seen {
             .collect()
     }
 
-    /// All words that were heard.
+    /// The text of all answers.
     pub fn words(&self) -> String {
         let words = self.of("text");
         words
@@ -122,7 +122,7 @@ impl Face for Seen {
     }
 }
 
-/// What a tool does: gives its argument `text` back, `times` over, after `ms`.
+/// A test tool: returns its argument `text`, `times` over, after `ms` milliseconds.
 struct Echo {
     under_way: AtomicUsize,
     most: AtomicUsize,
@@ -191,7 +191,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
     }
 }
 
-/// An agent over three tools: `echo` runs, `guarded` is asked about, `stranger` says what strangers wrote.
+/// An agent with three tools: `echo` runs, `guarded` asks for approval, `stranger` returns untrusted text.
 pub struct Room {
     pub agent: Agent,
     pub script: Script,
@@ -206,7 +206,7 @@ impl Room {
         Self::with(api, steps, Answer::No, json!({}))
     }
 
-    /// The same with a person who answers this, and these settings.
+    /// A test agent with this answer of the person and these settings.
     pub fn with(api: Api, steps: Vec<Step>, answer: Answer, mut settings: Value) -> Self {
         let script = Script::start(steps);
         let audit = Arc::new(Memory::default());
@@ -274,12 +274,12 @@ impl Room {
         self.agent.task(&mut self.talk, &self.seen).await
     }
 
-    /// The most calls that ran at a time.
+    /// The maximum number of calls that ran in parallel.
     pub fn at_a_time(&self) -> usize {
         self.echo.most.load(Ordering::SeqCst)
     }
 
-    /// What the model said last.
+    /// The text of the model's last answer.
     pub fn last(&self) -> &str {
         match self.talk.messages.last() {
             Some(Message::Assistant { text, .. }) => text,
@@ -288,7 +288,7 @@ impl Room {
     }
 }
 
-/// The secret that lets us in, which is masked in what others say.
+/// The API key, which is masked in provider messages.
 pub const KEY: &str = "key-of-the-test-5417";
 
 struct Keys;
@@ -303,7 +303,7 @@ impl mimir_core::redact::Vault for Keys {
     }
 }
 
-/// A client that reaches this address and no other.
+/// A client that can only reach this address.
 pub fn client(url: &str) -> Client {
     let origin = mimir_core::network::Target::parse(url)
         .unwrap()

@@ -1,4 +1,4 @@
-//! The file of what a user has said about a workspace.
+//! The file with a user's decisions about a workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,29 +10,29 @@ use crate::private::{self, Closed, Readers};
 
 use super::{Listed, failed, turn, write};
 
-/// What a user has said about a workspace.
+/// The decisions of a user about a workspace.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Book {
-    /// Its root, for whoever reads the file.
+    /// Root of the workspace, for people who read the file.
     pub workspace: String,
-    /// sha256 of each state of the project's settings that counts in full.
+    /// sha256 of each accepted version of the project's settings.
     pub settings: BTreeSet<String>,
-    /// sha256 of each worker's file whose words count, with its name.
+    /// sha256 of each accepted worker file, including its name.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub workers: BTreeSet<String>,
-    /// By the place of a plugin, the name of the one grant in the project's lock that this user gave it.
+    /// The id of the grant in the project's lock that this user gave, by plugin location.
     #[serde(deserialize_with = "grants")]
     pub grants: BTreeMap<String, String>,
-    /// Approvals for good.
+    /// Approvals that do not end with a session.
     pub leases: Vec<Lease>,
-    /// Answers that count in sessions that run: a process that has one in memory looks here for whether it stands.
+    /// Approvals of running sessions. A process checks here that an approval in its memory was not revoked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<Listed>,
 }
 
-/// The grants of a book. Earlier ones had a list without the places, on which grants stayed that were taken back
-/// or replaced: none of it counts, and whoever uses such a plugin is told to grant it again.
+/// Reads the grants. Earlier versions stored a list without locations, in which revoked or replaced grants remained.
+/// Such a list is dropped, and the plugins must be granted again.
 fn grants<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     match serde_json::Value::deserialize(from)? {
         serde_json::Value::Array(_) => Ok(BTreeMap::new()),
@@ -46,14 +46,14 @@ fn is_newer(error: &serde_json::Error) -> bool {
     error.is_data() && (text.starts_with("unknown field") || text.starts_with("unknown variant"))
 }
 
-/// The file, and the lock that processes take turns with.
+/// The file, changed by one process at a time.
 pub struct Store {
     path: PathBuf,
     workspace: String,
 }
 
 impl Store {
-    /// The file at `path`, about `workspace`.
+    /// The file at `path`, for `workspace`.
     pub fn new(path: PathBuf, workspace: &Path) -> Self {
         Self {
             path,
@@ -61,12 +61,12 @@ impl Store {
         }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says; of a workspace that nobody has spoken about, nothing.
+    /// Reads the file; an empty value if there is no file.
     pub fn read(&self) -> Result<Book, LedgerError> {
         let text = private::read(&self.path, Closed::Writing);
         let Some(text) = text.map_err(|error| self.unreadable(error))? else {
@@ -87,7 +87,7 @@ impl Store {
         })
     }
 
-    /// Reads, changes and writes it while no other process does.
+    /// Reads, changes and writes the file while no other process does.
     pub fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> Result<T, LedgerError> {
         let _turn = turn(&self.path)?;
         let mut book = self.read()?;

@@ -1,24 +1,24 @@
-//! An answer for one session, in the list that a person can take it back from.
+//! A session approval in the list from which a person can revoke it.
 //!
-//! It counts in the process that was given it and nowhere else: what is written here by anybody approves nothing.
+//! It only counts in the process that it was given to: an entry added to the file approves nothing.
 
 use mimir_core::approval::Lease;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// An answer for one session.
+/// A listed session approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
-    /// The process that the session is in.
+    /// Id of the process that runs the session.
     pub process: u32,
-    /// Names the session there. Its id itself may be what a client proves itself with.
+    /// Hash prefix of the session id. The id itself may be a client's credential.
     session: String,
-    /// What was said.
+    /// The approval.
     pub lease: Lease,
 }
 
-/// As much of a session's hash as names it among those of one process.
+/// Length of the hash prefix, enough to tell the sessions of one process apart.
 const NAME: usize = 16;
 
 fn name(session: &str) -> String {
@@ -28,7 +28,7 @@ fn name(session: &str) -> String {
 }
 
 impl Listed {
-    /// An answer in a session of this process.
+    /// Lists an approval of a session of this process.
     pub fn here(session: &str, lease: &Lease) -> Self {
         Self {
             process: std::process::id(),
@@ -37,18 +37,18 @@ impl Listed {
         }
     }
 
-    /// Whether it counts in this session of this process.
+    /// Returns true if the approval belongs to this session of this process.
     pub fn is_of(&self, session: &str) -> bool {
         self.process == std::process::id() && self.session == name(session)
     }
 
-    /// Whether both are the same answer in the same session.
+    /// Returns true if both are the same approval in the same session.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.process, &self.session, &self.lease.id)
             == (other.process, &other.session, &other.lease.id)
     }
 
-    /// Whether its process may still run. One that crashed has left its answers behind.
+    /// Returns true if its process may still be running. A crashed process leaves its entries in the file.
     pub fn may_count(&self) -> bool {
         runs(self.process)
     }
@@ -60,14 +60,14 @@ fn runs(process: u32) -> bool {
     let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else {
         return false;
     };
-    // Somebody else's process is one, too.
+    // A process of another user (EPERM) is running, too.
     !matches!(
         rustix::process::test_kill_process(pid),
         Err(rustix::io::Errno::SRCH)
     )
 }
 
-/// Nothing short of unsafe code tells; what is left behind can be taken back by hand.
+/// Always true: testing for a process needs unsafe code here. Stale entries can be revoked by hand.
 #[cfg(not(unix))]
 fn runs(_: u32) -> bool {
     true

@@ -11,7 +11,7 @@ use crate::private::Readers;
 
 use super::{failed, turn, write};
 
-/// The file.
+/// The lock file.
 pub struct LockFile {
     path: PathBuf,
 }
@@ -22,7 +22,7 @@ const HEAD: &str = "\
 # run `mimir tools trust NAME` yourself.
 ";
 
-/// A lock that is longer has been written by something else.
+/// Maximum size in bytes. The files that mimir writes are always shorter.
 const LONGEST: u64 = 16 << 20;
 
 impl LockFile {
@@ -31,17 +31,17 @@ impl LockFile {
         Self { path }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says; no file grants nothing.
+    /// Reads the grants; a missing file grants nothing.
     pub fn read(&self) -> Result<Lock, LedgerError> {
         let unreadable = |why: &dyn std::fmt::Display| {
             failed(
                 &self.path,
-                format_args!("no grant counts, because it cannot be read: {why}"),
+                format_args!("no grants are in force, because it cannot be read: {why}"),
             )
         };
         let text = match files::read_text(&self.path, Links::Refused, LONGEST) {
@@ -52,8 +52,8 @@ impl LockFile {
         mimir_script::yaml::fit(&text).map_err(|unfit| unreadable(&unfit))?;
         let lock: Lock = serde_yaml::from_str(&text).map_err(|error| {
             let way_out = match text.lines().any(|line| line.starts_with("<<<<<<<")) {
-                true => "two changes of it were merged and are not settled: keep one of each pair",
-                false => "put back the version that was good",
+                true => "it has unresolved merge conflicts: keep one of each pair",
+                false => "restore the last good version",
             };
             let error = mimir_core::names::nearer(&error.to_string());
             unreadable(&format_args!(
@@ -62,7 +62,7 @@ impl LockFile {
         })?;
         if lock.version != LOCK_VERSION {
             let why = format!(
-                "its version is {}, and this mimir knows {LOCK_VERSION}; update mimir",
+                "its version is {}, but this mimir supports {LOCK_VERSION}; update mimir",
                 lock.version
             );
             return Err(unreadable(&why));
@@ -70,7 +70,7 @@ impl LockFile {
         Ok(lock)
     }
 
-    /// Takes a plugin's grant away. Says whether there was one.
+    /// Removes a plugin's grant. Returns true if there was one.
     pub fn take(&self, location: &str) -> Result<bool, LedgerError> {
         if !self.read()?.plugins.contains_key(location) {
             return Ok(false);
@@ -79,12 +79,12 @@ impl LockFile {
         Ok(gone.is_some())
     }
 
-    /// Reads, changes and writes it while no other process does.
+    /// Reads, changes and writes the file while no other process does.
     pub fn change<T>(&self, change: impl FnOnce(&mut Lock) -> T) -> Result<T, LedgerError> {
-        // The turn is taken beside the state and not beside the lock, which is committed.
+        // The inter-process lock is in the state folder, because the folder of the lock file is committed.
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let state = folder.join("state");
-        // They may have come with a checkout, and could lead anywhere.
+        // A checkout may contain these folders as links that point anywhere.
         files::no_links(folder.parent().unwrap_or(Path::new("")), &state)
             .map_err(|error| failed(&self.path, format_args!("cannot be changed: {error}")))?;
         let _turn = turn(&state.join("tools.lock"))?;

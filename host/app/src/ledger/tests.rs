@@ -165,7 +165,7 @@ fn what_cannot_be_trusted_is_not_used() {
                 .book()
                 .unwrap_err()
                 .to_string()
-                .contains("somebody else can write it")
+                .contains("other users can write it")
         );
     }
     #[cfg(unix)]
@@ -190,7 +190,7 @@ fn what_cannot_be_trusted_is_not_used() {
                 .read()
                 .unwrap_err()
                 .to_string()
-                .contains("no grant counts"),
+                .contains("no grants are in force"),
             "{bad}"
         );
     }
@@ -242,7 +242,7 @@ fn answers_of_sessions_are_listed_while_their_process_runs() {
     assert_eq!(ledger.listed("three").unwrap(), []);
     let text = std::fs::read_to_string(ledger.path()).unwrap();
     assert!(!text.contains("\"one\""), "a session's id is a secret");
-    // One that crashed has left its answers behind. No process has the highest number.
+    // Entries of a crashed process. No process has the highest possible id.
     let other = |book: &mut Book| book.sessions[0].process = i32::MAX as u32;
     ledger.change(other).unwrap();
     assert_eq!(ledger.listed("one").unwrap(), []);
@@ -251,7 +251,7 @@ fn answers_of_sessions_are_listed_while_their_process_runs() {
     assert!(ledger.leases().unwrap().is_empty(), "none is for good");
 }
 
-/// A yes to one call of a tool.
+/// An approval of one call of a tool.
 fn sample(given: Timestamp) -> Lease {
     serde_json::from_value(json!({
         "id": "x", "tool": "count", "digest": "00", "pattern": {"fixed": {}, "open": []},

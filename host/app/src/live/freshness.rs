@@ -1,5 +1,5 @@
-//! Settings, grants and switches that count from the moment they are written: before each call the files are compared
-//! with what was read last, and a call waits for the reader if they differ.
+//! Changes of settings, grants and switches that take effect at once: before each call the files are compared with
+//! their last read state, and the call waits for them to be read if they differ.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,24 +11,25 @@ use tokio::sync::{Notify, watch};
 
 use crate::settings::WatchedFiles;
 
-/// Longest wait of a call for changed files to be read. A file that is being written all this time counts afterwards.
+/// Maximum time that a call waits for changed files to be read. A file that is still being written then takes effect
+/// later.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Compares the watched files with what was read last, and wakes the reader.
+/// Compares the watched files with their last read state, and wakes the reader.
 pub struct Freshness {
     files: Arc<WatchedFiles>,
     wanted: Notify,
-    /// Counts the times that the files were read.
+    /// Number of times that the files were read.
     looked: watch::Sender<u64>,
-    /// Loops that read the files: without one nothing is waited for.
+    /// Number of loops that read the files. Calls do not wait while it is 0.
     followers: AtomicUsize,
 }
 
-/// A loop that reads the files whenever it is asked to.
+/// Guard of a registered loop that reads the files on request.
 pub struct Following<'a>(&'a Freshness);
 
 impl Freshness {
-    /// Compares these files.
+    /// A check of these files.
     pub fn new(files: Arc<WatchedFiles>) -> Self {
         Self {
             files,
@@ -61,7 +62,7 @@ impl Freshness {
 }
 
 impl Following<'_> {
-    /// Lets the calls go on that waited for this.
+    /// Resumes the calls that waited for the files to be read.
     pub fn looked(&self) {
         self.0.looked.send_modify(|times| *times += 1);
     }

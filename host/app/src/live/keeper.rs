@@ -1,4 +1,4 @@
-//! A pipeline that follows the files, for commands that take calls for as long as they run.
+//! A pipeline that follows the files, for commands that serve calls for as long as they run.
 
 use std::time::SystemTime;
 
@@ -11,15 +11,15 @@ use crate::setup::Setup;
 
 use super::{Live, News};
 
-/// Keeps a pipeline up to date: for commands that serve calls for as long as they run.
+/// Keeps a pipeline up to date.
 pub struct Keeper {
     pipeline: Pipeline,
-    /// The settings that its parts were made with.
+    /// The settings that the pipeline was created with.
     made_with: Config,
 }
 
 impl Keeper {
-    /// Keeps `pipeline`, which was made of `live`, up to date while [`Live::follow`] runs.
+    /// Keeps `pipeline`, which was created from `live`, up to date while [`Live::follow`] runs.
     pub fn new(pipeline: Pipeline, live: &Live) -> Self {
         let made_with = live.setup().settings.config.clone();
         pipeline.refresh_with(live.freshness());
@@ -29,35 +29,36 @@ impl Keeper {
         }
     }
 
-    /// Puts in force what has changed, says it where a person has to know, and records it.
+    /// Applies an update, reports it where the person needs to know, and records it in the audit log.
     pub fn take_up(&self, setup: &Setup, news: News) {
         match news {
             News::World { world, mended } => {
                 self.pipeline.replace(*world);
                 if mended {
-                    note("the config files are in order again, and count as they are now");
+                    note("the config files are valid again and in force");
                 }
                 for key in later(&self.made_with, &setup.settings.config) {
                     warn(format_args!(
-                        "the change of `{key}` counts from the next start"
+                        "the change of `{key}` takes effect at the next start"
                     ));
                 }
                 setup.record_changes();
             }
             News::Broken(error) => {
                 warn(format_args!(
-                    "{}; THIS CHANGE DOES NOT COUNT: the last settings that were in order stay in force",
+                    "{}; THIS CHANGE IS NOT IN FORCE: the last valid settings are still used",
                     error.message
                 ));
                 let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject("config");
-                let event = event.with_detail("a change cannot be used; the last good one stays");
+                let event = event
+                    .with_detail("the change is not valid; the last valid settings stay in force");
                 setup.record(&event.refused(error.code));
             }
         }
     }
 }
 
-/// The settings whose change does not reach what was made with the old ones.
+/// The settings whose changes only take effect at the next start.
 pub(super) fn later(old: &Config, now: &Config) -> Vec<&'static str> {
     let differs = [
         ("audit", old.audit != now.audit),

@@ -10,21 +10,21 @@ use crate::places::Places;
 use crate::settings::Settings;
 use crate::workspace::Workspace;
 
-/// A pipeline that is kept up to date, in a workspace with this config of the user.
+/// A pipeline that is kept up to date, in a workspace with this user config.
 struct Running {
     folder: tempfile::TempDir,
     pipeline: Pipeline,
 }
 
-/// Fast enough for a test, slow enough for two looks at one state of a file.
+/// Fast enough for a test, slow enough for two checks of one state of a file.
 const SOON: Duration = Duration::from_millis(10);
 
-/// Runs `work` beside what keeps the pipeline up to date.
+/// Runs `work` while the pipeline is kept up to date.
 async fn running<W: Future<Output = ()>>(config: &str, work: impl FnOnce(Running) -> W) {
     running_with(SOON, config, work).await;
 }
 
-/// Runs `work` beside what keeps the pipeline up to date, and looks at the files so often by itself.
+/// Runs `work` while the pipeline is kept up to date, with checks in this interval.
 async fn running_with<W: Future<Output = ()>>(
     every: Duration,
     config: &str,
@@ -75,7 +75,7 @@ impl Running {
         self.pipeline.call(call).await
     }
 
-    /// Waits until calls end so.
+    /// Waits until calls end with this code, or succeed.
     async fn becomes(&self, code: Option<Code>) {
         for _ in 0..1000 {
             if self.read().await.result().err().map(|error| error.code) == code {
@@ -119,7 +119,7 @@ async fn a_changed_file_counts_a_broken_one_does_not_and_a_mended_one_does() {
 
 #[tokio::test]
 async fn settings_count_for_the_next_call_after_they_are_written() {
-    // Never looks by itself: only the call does.
+    // The interval never elapses: only the call triggers a check.
     running_with(Duration::MAX, ALLOWED, async |running: Running| {
         running.becomes(None).await;
         for _ in 0..5 {

@@ -1,5 +1,5 @@
-//! The model that tools may ask: the one of the settings, found when the first of them does. What a question takes comes
-//! from the purse of its session, and is on the same bill as what the agent says.
+//! The model that tools may query: the configured one, created by the first query. Its tokens are charged to the
+//! budget of the session, together with those of the agent.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use mimir_core::config::{Budget, ChosenModel, Price};
 use mimir_core::model::Completer;
 use mimir_core::{BoxFuture, ToolError};
 
-/// How a model is made of the settings.
+/// Creates a model from the settings.
 type Make = dyn Fn() -> Result<(Arc<Provider>, ChosenModel), ToolError> + Send + Sync;
 
-/// The model of the settings.
+/// The configured model.
 pub struct OwnModel {
     name: Result<String, ToolError>,
     budget: Budget,
@@ -21,11 +21,11 @@ pub struct OwnModel {
     made: OnceLock<(Arc<Provider>, Option<Price>)>,
 }
 
-/// What the model is told of a tool's question.
+/// System prompt of a tool's query.
 const SYSTEM: &str = "A program asks you. Answer with what it asks for and nothing else.";
 
 impl OwnModel {
-    /// A model of this name, or why there is none. A session that has no agent has this budget.
+    /// A model with this name, or the error for a missing one. `budget` applies to sessions without an agent.
     pub fn new(
         name: Result<String, ToolError>,
         budget: Budget,
@@ -82,7 +82,7 @@ impl Completer for OwnModel {
                 max_tokens: share.budget.answer_tokens,
                 session,
             };
-            // Until it has answered, what was sent is what it has taken: whoever stops it has paid for that.
+            // The input is charged before the reply arrives, so that a cancelled query is charged, too.
             let start = Instant::now();
             let sent = Usage { input, output: 0 };
             share.used(sent, *price, Duration::ZERO);
@@ -98,7 +98,7 @@ impl Completer for OwnModel {
     }
 }
 
-/// About how many tokens a text takes: four characters each.
+/// Estimated number of tokens of a text, at four bytes each.
 fn tokens(text: &str) -> u64 {
     text.len().div_ceil(4) as u64
 }

@@ -1,10 +1,10 @@
-//! What a model is told before anything else.
+//! The system prompt of agents.
 
 use std::path::Path;
 
 use mimir_core::text::visible;
 
-/// What holds in every conversation. It is short: it is sent each time.
+/// Rules of every conversation. They are sent with each request, so they are short.
 const RULES: &str = "\
 You work for a person in a folder of theirs, by calling tools.
 - Find out with tools what you do not know; do not guess at files or results.
@@ -18,7 +18,7 @@ it is from.
 - `[REDACTED:…]` stands for a secret that you are not shown.
 - When you are done, say in few words what you did and found.";
 
-/// What the model is told in this workspace.
+/// The system prompt for this workspace.
 pub fn system(root: &Path, instructions: Option<&str>) -> String {
     let root = visible(&root.display().to_string());
     let mut text = format!("{RULES}\nThe folder is {root}; paths in calls count from it.");

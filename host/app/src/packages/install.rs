@@ -1,5 +1,5 @@
-//! The download of a package: in a sandbox of its own that reaches the registry alone, into a folder that is renamed when
-//! it is whole. It has no limit of time.
+//! The download of a package, in a sandbox that can only reach the registry, into a folder that is renamed when it is
+//! complete. It has no time limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use crate::setup::Setup;
 pub struct Download {
     /// The package and its version range.
     pub request: PackageRequest,
-    /// The build that it must be, where one is pinned already.
+    /// The pinned build that the download must match, if there is one.
     pub pinned: Option<McpPackage>,
-    /// True if a person is shown other dependencies than the pinned ones before anything of them runs.
+    /// True if the caller shows changed dependencies to a person before any of their code runs.
     pub other_dependencies: bool,
-    /// Lets packages run programs of their own while they are installed.
+    /// Allows packages to run their own programs during installation.
     pub install_scripts: bool,
-    /// The sandbox of the server: `none` downloads without one, too.
+    /// The sandbox mode of the server: `none` also downloads without a sandbox.
     pub sandbox: Option<SandboxMode>,
 }
 
 impl Download {
-    /// A pinned package, once more.
+    /// A download that repeats a pinned installation.
     pub fn again(package: &McpPackage, sandbox: Option<SandboxMode>) -> Self {
         let separator = match package.registry {
             PackageRegistry::Npm => "@",
@@ -68,23 +68,23 @@ pub struct Installer<'a> {
     quiet: bool,
 }
 
-/// Lines of an installer's stderr that are shown where it fails.
+/// Number of lines of an installer's stderr that are shown if it fails.
 const LAST_LINES: usize = 6;
 
-/// Characters of them.
+/// Maximum number of characters of these lines in total.
 const LINES_MOST: usize = 1_500;
 
-/// Bytes of a line that are kept.
+/// Maximum number of bytes that are read of a line.
 const LINE_MOST: usize = 2_000;
 
-/// Tells downloads of one process apart.
+/// Counter that tells downloads of one process apart.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// The prefix of the folders of downloads that are under way.
+/// Prefix of the staging folders of running downloads.
 const STAGING: &str = ".staging-";
 
 impl<'a> Installer<'a> {
-    /// `quiet` shows no progress.
+    /// Creates an installer; `quiet` shows no progress.
     pub fn new(setup: &'a Setup, quiet: bool) -> Self {
         Self {
             setup,
@@ -94,7 +94,7 @@ impl<'a> Installer<'a> {
         }
     }
 
-    /// Downloads a package, unless the pinned build is there already. Gives the pin.
+    /// Downloads a package, unless the pinned build is already installed. Returns the pin.
     pub async fn install(&self, download: &Download) -> Result<McpPackage, ToolError> {
         if let Some(package) = &download.pinned
             && self.store.find(package).is_some()
@@ -115,7 +115,7 @@ impl<'a> Installer<'a> {
             && (&pinned.version, &pinned.integrity) != (&package.version, &package.integrity)
         {
             let message = format!(
-                "the registry now delivers something else as {pinned}: expected {}, got {} with {}; nothing was installed",
+                "the registry now delivers a different build of {pinned}: expected {}, got {} with {}; nothing was installed",
                 pinned.integrity, package.version, package.integrity
             );
             let way =
@@ -134,7 +134,7 @@ impl<'a> Installer<'a> {
         Ok(package)
     }
 
-    /// Refuses other dependencies than those that are pinned. A pin of an older version has none.
+    /// Refuses dependencies other than the pinned ones. Pins of older versions have no dependencies recorded.
     fn same_dependencies(&self, pinned: &McpPackage, tree: &PackageTree) -> Result<(), ToolError> {
         let digest = tree.digest();
         let Some(before) = pinned.dependencies.as_ref().filter(|it| **it != digest) else {
@@ -142,10 +142,10 @@ impl<'a> Installer<'a> {
         };
         let known = PackageTree::read(&self.setup.places, before);
         let message = format!(
-            "what {pinned} depends on is not what it was when it was trusted: {}; expected {before}, got {digest}; nothing was installed",
+            "the dependencies of {pinned} have changed since it was trusted: {}; expected {before}, got {digest}; nothing was installed",
             tree.difference(known.as_ref())
         );
-        let way = "`mimir mcp trust NAME` starts the server with them in its sandbox, shows what it says then, and accepts them if you say yes";
+        let way = "`mimir mcp trust NAME` starts the server with them in its sandbox, shows its descriptions, and accepts them if you confirm";
         Err(ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()]))
     }
 
@@ -154,7 +154,7 @@ impl<'a> Installer<'a> {
         self.store.find(package).is_some()
     }
 
-    /// The change of the dependencies between two pins of a package, in words.
+    /// A description of the dependency changes between two pins of a package.
     pub fn difference(&self, before: &McpPackage, now: &McpPackage) -> String {
         let read = |package: &McpPackage| {
             let digest = package.dependencies.as_deref()?;
@@ -174,7 +174,7 @@ impl<'a> Installer<'a> {
         }
     }
 
-    /// The text at a URL of the registry, as mimir reads it itself.
+    /// Fetches the text at a URL of the registry, without the installer.
     pub(super) async fn page(&self, url: &str, what: &str) -> Result<String, ToolError> {
         let declared = self.declared(vec![super::registry::host(url)?], what);
         let (plain, _) = split_userinfo(url);
@@ -197,7 +197,7 @@ impl<'a> Installer<'a> {
     }
 }
 
-/// A download that is under way.
+/// A running download.
 pub(super) struct Run<'a> {
     pub(super) installer: &'a Installer<'a>,
     pub(super) download: &'a Download,
@@ -205,7 +205,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The package in words.
+    /// The package and its version range, for messages.
     pub(super) fn what(&self) -> &str {
         &self.download.request.requirement
     }
@@ -213,7 +213,7 @@ impl Run<'_> {
     /// Checks that install scripts cannot read credentials of the configuration.
     pub(super) fn check(&self, configured: &Configured) -> Result<(), ToolError> {
         if configured.has_credentials() && self.download.install_scripts {
-            let message = "the URL of the configured registry has a password in it, which install scripts could read";
+            let message = "the URL of the configured registry contains a password, which install scripts could read";
             let way = "leave out --install-scripts, or take the password out of the URL";
             return Err(
                 ToolError::new(Code::PermissionDenied, message).with_way_out([way.to_owned()])
@@ -222,7 +222,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs one program of the installation to its end. Without hosts it has no network.
+    /// Runs a program of the installation until it exits. Without hosts it has no network access.
     pub(super) async fn program(
         &self,
         words: Vec<String>,
@@ -239,7 +239,7 @@ impl Run<'_> {
         let bare = mode == SandboxMode::None;
         let mut environment = environment;
         if !bare {
-            // A registry of this machine is reached by the proxy, too: the sandbox has a loopback of its own.
+            // A registry on this machine is also reached through the proxy, because the sandbox has its own loopback.
             for name in ["no_proxy", "NO_PROXY", "npm_config_noproxy"] {
                 environment.push((name.to_owned(), String::new()));
             }
@@ -330,7 +330,7 @@ impl Run<'_> {
             .any(|part| lower.contains(part))
         {
             ways.push(
-                "only the configured registry is reached, and without the credentials of your own npm or pip settings; `--sandbox none` downloads with all that you may do"
+                "only the configured registry is reached, and without the credentials of your own npm or pip settings; `--sandbox none` downloads with all your rights"
                     .to_owned(),
             );
         }
@@ -338,7 +338,7 @@ impl Run<'_> {
     }
 }
 
-/// The last lines of a stream. Each line moves the progress.
+/// Returns the last lines of a stream. Each line advances the progress.
 async fn lines(
     stream: Box<dyn AsyncRead + Send + Sync + Unpin>,
     progress: Option<&dyn Progress>,
@@ -374,7 +374,7 @@ async fn lines(
     }
 }
 
-/// A line without the user and the password of a URL in it.
+/// Removes user and password from the URLs in a line.
 fn masked(line: &str) -> String {
     let words = line.split(' ').map(|word| split_userinfo(word).0);
     let line = words.collect::<Vec<String>>().join(" ");
@@ -383,7 +383,7 @@ fn masked(line: &str) -> String {
     line
 }
 
-/// The folder that a package is installed in before it is whole; removed when this is dropped and it is still there.
+/// The staging folder of an installation. It is removed on drop, unless it was renamed.
 struct Staging(PathBuf);
 
 impl Staging {
@@ -408,7 +408,7 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what downloads left that were killed.
+/// Removes the staging folders of interrupted downloads.
 fn remove_left(root: &Path) {
     for entry in root.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -10,13 +10,14 @@ use super::install::Run;
 use super::registry;
 use super::tree::PackageTree;
 
-/// Loaded before a server that was given the network, so that what asks no proxy by itself goes through it.
+/// Preloaded into servers with network access, so that code which ignores the proxy variables uses the proxy, too.
 const PRELOAD: &str = include_str!("proxy.cjs");
 
-/// Its name in the folder of a package.
+/// File name of the preload in the folder of a package.
 pub(super) const PRELOAD_NAME: &str = "mimir-proxy.cjs";
 
-/// Installs a package into the staging folder. Gives its pin, how its program is started from there, and all that was installed.
+/// Installs a package into the staging folder. Returns its pin, its command line relative to that folder, and the
+/// installed packages.
 pub(super) async fn install(
     run: &Run<'_>,
 ) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
@@ -44,7 +45,7 @@ pub(super) async fn install(
         ("fund", "false".to_owned()),
         ("update_notifier", "false".to_owned()),
         ("progress", "false".to_owned()),
-        // A line for each request: the progress.
+        // Prints a line for each request, which advances the progress.
         ("loglevel", "http".to_owned()),
     ] {
         environment.push((format!("npm_config_{key}"), value));
@@ -89,8 +90,8 @@ pub(super) async fn install(
     Ok((package, start, tree))
 }
 
-/// The packages of a lock file: that of the folder, which names those of other platforms as well, or what was installed
-/// where npm wrote none.
+/// The packages of the folder's lock file, which also lists those for other platforms, or the installed ones if npm
+/// wrote no lock file.
 fn tree(staging: &Path, installed: &Value) -> PackageTree {
     let whole = read(&staging.join("package-lock.json")).ok();
     let whole = whole.filter(|lock| lock["packages"].is_object());
@@ -116,7 +117,7 @@ fn name_of(requirement: &str) -> &str {
     })
 }
 
-/// The program of a package and its file: the one that is asked for, the only one, or the one of the package's name.
+/// The program of a package and its file: the requested one, the only one, or the one with the package's name.
 fn program(
     package: &Value,
     name: &str,
@@ -146,15 +147,15 @@ fn program(
     found.cloned().ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         let message = match names.is_empty() {
-            true => format!("the package {name} has no program that could be started"),
+            true => format!("the package {name} has no program to start"),
             false => format!(
-                "the package {name} does not say which of its programs is meant: {}",
+                "the package {name} has several programs: {}",
                 names.join(", ")
             ),
         };
         let ways = names
             .first()
-            .map(|first| format!("name one: `npx -p {name} {first}`"));
+            .map(|first| format!("name one of them: `npx -p {name} {first}`"));
         let message = mimir_core::text::visible(&message);
         ToolError::new(Code::InvalidInput, message).with_way_out(ways)
     })
@@ -181,7 +182,7 @@ fn read(file: &Path) -> Result<Value, ToolError> {
             .into_owned();
         ToolError::new(
             Code::ExecutionError,
-            format!("npm left no {file} that can be read: {why}"),
+            format!("npm has written no readable {file}: {why}"),
         )
     };
     let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;

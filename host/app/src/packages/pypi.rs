@@ -15,7 +15,8 @@ use super::tree::PackageTree;
 /// The interpreter of the virtual environment, below the folder of the package.
 const INTERPRETER: &str = "venv/bin/python";
 
-/// Installs a package into the staging folder. Gives its pin, how its program is started from there, and all that was installed.
+/// Installs a package into the staging folder. Returns its pin, its command line relative to that folder, and the
+/// installed packages.
 pub(super) async fn install(
     run: &Run<'_>,
 ) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
@@ -49,7 +50,7 @@ pub(super) async fn install(
     words.extend(install.map(str::to_owned));
     words.push(report.display().to_string());
     if !run.download.install_scripts {
-        // What is not built yet would run programs of its own.
+        // Building a source distribution would run the package's own programs.
         words.push("--only-binary=:all:".to_owned());
     }
     words.push("--".to_owned());
@@ -93,8 +94,8 @@ fn tree(report: &Value) -> PackageTree {
     PackageTree::new(packages)
 }
 
-/// Makes the virtual environment, and gives the command line of a pip that installs into it: the one of this machine's
-/// Python, or one of its own where that has none.
+/// Creates the virtual environment and returns the command line of a pip that installs into it: this machine's pip, or
+/// one in the environment if this machine's is missing or too old.
 async fn pip(
     run: &Run<'_>,
     python: &str,
@@ -151,8 +152,8 @@ async fn pip(
     Ok(own)
 }
 
-/// Returns true if a pip of this version can install for another interpreter and report what it installed (22.3 or
-/// newer).
+/// Returns true if this version of pip can install for another interpreter and report what it installed. 22.3 can, but
+/// only the major version is compared, so 23 is required.
 fn installs_elsewhere(version: &str) -> bool {
     let number = version
         .split(' ')
@@ -169,7 +170,7 @@ fn variables(configured: &Configured) -> Vec<(String, String)> {
     variables
 }
 
-/// The hosts of the index, and those that it says its files are on.
+/// The hosts of the index, and those that its page links files on.
 async fn hosts(
     run: &Run<'_>,
     configured: &Configured,
@@ -177,7 +178,7 @@ async fn hosts(
 ) -> Result<Vec<HostPattern>, ToolError> {
     let mut hosts = configured.hosts()?;
     for index in &configured.urls {
-        // An index with a password in its URL has its files beside it, as a rule.
+        // An index with a password in its URL usually serves its files from the same host.
         if registry::split_userinfo(index).1 {
             continue;
         }
@@ -191,7 +192,7 @@ async fn hosts(
                     }
                 }
             }
-            // pip says what is wrong, or finds it in another index.
+            // pip reports the error, or finds the package in another index.
             Err(error) => tracing::info!(%error, "a page of the package index cannot be read"),
         }
     }
@@ -211,7 +212,7 @@ fn origins(page: &str) -> BTreeSet<String> {
     origins.collect()
 }
 
-/// The name in a requirement such as `pkg[extra]>=1`, as an index has it.
+/// The package name in a requirement such as `pkg[extra]>=1`, normalized.
 fn name_of(requirement: &str) -> &str {
     let end = requirement.find(['=', '<', '>', '!', '~', '[', ' ', ';']);
     requirement
@@ -219,7 +220,7 @@ fn name_of(requirement: &str) -> &str {
         .unwrap_or(requirement)
 }
 
-/// A name as indexes compare it.
+/// The normalized form of a name that indexes compare.
 fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
@@ -241,7 +242,7 @@ fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolEr
     let info = &one["download_info"]["archive_info"];
     let digest = match info["hashes"]["sha256"].as_str() {
         Some(digest) => digest.to_owned(),
-        // As older versions of pip write it.
+        // Format of older versions of pip.
         None => info["hash"]
             .as_str()
             .and_then(|hash| hash.strip_prefix("sha256="))
@@ -256,7 +257,7 @@ fn pinned(report: &Value, name: &str) -> Result<(String, String, String), ToolEr
     ))
 }
 
-/// Says which programs there are.
+/// The error for a missing program. It lists the available ones.
 fn no_program(staging: &Path, name: &str, wanted: &str) -> ToolError {
     let entries = staging
         .join("venv/bin")
@@ -272,7 +273,7 @@ fn no_program(staging: &Path, name: &str, wanted: &str) -> ToolError {
     names.sort();
     names.truncate(20);
     let message = format!(
-        "the package {name} has no program `{wanted}`; there are: {}",
+        "the package {name} has no program `{wanted}`; available: {}",
         names.join(", ")
     );
     let way = format!("name the program: `uvx --from {name} PROGRAM`");

@@ -1,6 +1,8 @@
-//! The registries that npm and pip are configured to use on this machine, as they and their variables report them.
+//! The registries that npm and pip are configured to use on this machine, as reported by these tools and their
+//! variables.
 //!
-//! They are asked in the root of the file system: the settings of a checkout have no say in where packages come from.
+//! The tools are run in the root of the file system, so that the settings of a checkout cannot choose the source of
+//! packages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,20 +14,20 @@ use mimir_core::{Code, ToolError};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// The longest time that npm or pip may take to report their configuration.
+/// Maximum time for npm or pip to report their configuration.
 const ASK: Duration = Duration::from_secs(60);
 
-/// The index that pip and uv use where nothing else is configured.
+/// Default index of pip and uv.
 const PYTHON_INDEX: &str = "https://pypi.org/simple";
 
 /// The configuration of an installer.
 #[derive(Debug, Default)]
 pub(super) struct Configured {
-    /// The URLs that packages come from, the first for most.
+    /// URLs of the registries; most packages come from the first.
     pub(super) urls: Vec<String>,
-    /// The variables by which the installer in the sandbox is told the same.
+    /// Environment variables that configure the installer in the sandbox the same way.
     pub(super) variables: Vec<(String, String)>,
-    /// A file with certificates that it trusts.
+    /// A file with additional trusted certificates.
     pub(super) certificates: Option<String>,
 }
 
@@ -41,7 +43,7 @@ impl Configured {
     }
 }
 
-/// The origin of a URL as a pattern; a message names no credentials.
+/// The origin of a URL as a pattern. The error does not contain credentials.
 pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
     let (plain, _) = split_userinfo(url);
     let parsed = Target::parse(&plain).ok();
@@ -54,7 +56,7 @@ pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
     })
 }
 
-/// The URL without user and password, and whether it had them.
+/// Removes user and password from a URL. The flag is true if it had any.
 pub(super) fn split_userinfo(url: &str) -> (String, bool) {
     let Some((scheme, rest)) = url.split_once("://") else {
         return (url.to_owned(), false);
@@ -139,7 +141,7 @@ fn of_python(listed: &str, variable: impl Fn(&str) -> Option<String>) -> Configu
             .map(|(_, value)| value.trim().trim_matches('\'').to_owned())
     };
     let index = set(&["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
-        // uv lets an index have a name: `name=https://…`
+        // uv allows named indexes: `name=https://…`
         .map(|value| match value.split_once("=http") {
             Some((name, rest)) if !name.contains(':') => format!("http{rest}"),
             _ => value,
@@ -165,7 +167,7 @@ fn of_python(listed: &str, variable: impl Fn(&str) -> Option<String>) -> Configu
     all
 }
 
-/// The standard output of a program of this machine that ends well.
+/// Runs a program of this machine and returns its standard output if it succeeds.
 pub(super) async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let asked = Command::new(program)
         .args(arguments)

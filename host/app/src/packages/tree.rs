@@ -1,7 +1,7 @@
-//! The packages that are installed with a pinned one: what it depends on, each with its version and its digest.
+//! The dependencies that are installed with a pinned package, each with its version and digest.
 //!
-//! The settings keep one digest of all of them. The list itself is kept in the user's own folder, so that a change can be
-//! named.
+//! The settings store one digest of the whole list. The list itself is stored in the user's own folder, so that
+//! changes can be named.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::places::Places;
 use crate::private;
 
-/// Packages that a message names.
+/// Maximum number of packages that a message names.
 const NAMED_MOST: usize = 12;
 
 /// The prefix of a digest.
@@ -24,7 +24,7 @@ const SHA256: &str = "sha256-";
 pub struct PackageTree(BTreeSet<String>);
 
 impl PackageTree {
-    /// The tree of these packages: name, version and digest of each.
+    /// The tree of these packages, given as name, version and digest.
     pub fn new<'a>(packages: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Self {
         let lines = packages.map(|(name, version, digest)| {
             let line = format!("{name}@{version} {digest}");
@@ -33,7 +33,7 @@ impl PackageTree {
         Self(lines.collect())
     }
 
-    /// The digest of all of it, as the settings keep it.
+    /// The digest of the whole list, as stored in the settings.
     pub fn digest(&self) -> String {
         format!("{SHA256}{:x}", Sha256::digest(self.text()))
     }
@@ -43,7 +43,7 @@ impl PackageTree {
         lines.join("\n")
     }
 
-    /// Keeps the list under its digest.
+    /// Stores the list under its digest.
     pub fn keep(&self, places: &Places) -> Result<(), ToolError> {
         let Some(file) = file(places, &self.digest()) else {
             return Ok(());
@@ -57,7 +57,7 @@ impl PackageTree {
             .map_err(|error| crate::file_error::file_error("write", &file, &error))
     }
 
-    /// The list of this digest, if it is kept on this machine and whole.
+    /// Reads the list with this digest. `None` if it is not stored on this machine or is damaged.
     pub fn read(places: &Places, digest: &str) -> Option<Self> {
         let file = file(places, digest)?;
         let text = private::read(&file, private::Closed::Writing).ok()??;
@@ -65,7 +65,7 @@ impl PackageTree {
         (tree.digest() == digest).then_some(tree)
     }
 
-    /// The difference to the tree of before, in words.
+    /// A description of the changes since `before`.
     pub fn difference(&self, before: Option<&Self>) -> String {
         let Some(before) = before else {
             return format!(
@@ -86,7 +86,7 @@ impl PackageTree {
     }
 }
 
-/// The file of a list. A digest of another form has none.
+/// Path of a list's file; `None` if the digest has another form.
 fn file(places: &Places, digest: &str) -> Option<PathBuf> {
     let hex = digest.strip_prefix(SHA256)?;
     let good = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());

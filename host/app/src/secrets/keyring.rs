@@ -1,7 +1,7 @@
-//! The keyring of the system, if there is one that answers: the Keychain of macOS, the Credential Manager of
-//! Windows, a Secret Service elsewhere.
+//! The system keyring, if one responds: the Keychain of macOS, the Credential Manager of Windows, a Secret Service
+//! elsewhere.
 //!
-//! Never here: which secrets there are (that is the file's business), and what is done without a keyring.
+//! The file of secrets lists the names; the fallback without a keyring is in the parent module.
 
 use mimir_core::{Code, ToolError};
 
@@ -15,14 +15,14 @@ mod system;
 
 pub use system::Keyring;
 
-/// Under what everything of mimir stands in a keyring.
+/// Service name of all entries of mimir in a keyring.
 const SERVICE: &str = "mimir";
 
-/// A refusal of the keyring's, in its own words where it had some.
+/// The error of a keyring that refused an operation, with its own message if there is one.
 fn refused(what: &str, said: &str) -> ToolError {
     let said = mimir_core::text::visible(mimir_core::text::prefix(said.trim(), 200));
     fault(&format!(
-        "{what}: {said}; `mimir secrets set NAME --file` keeps it in a file"
+        "{what}: {said}; `mimir secrets set NAME --file` stores it in a file"
     ))
 }
 

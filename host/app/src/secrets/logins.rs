@@ -1,7 +1,7 @@
-//! Logins at other people's servers: kept where secrets are, masked as they are, and nobody's to name. A tool that was
-//! granted a secret, and a server whose settings name one, gets none of these by any name.
+//! Logins at MCP servers: stored and masked like secrets, but separate from them. A tool that was granted a secret, or
+//! a server whose settings name one, cannot reach a login by any name.
 //!
-//! Never here: how a login goes.
+//! The login protocol itself is in `mimir_mcp`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -17,15 +17,15 @@ use crate::private;
 /// The logins of this user.
 pub struct UserLogins {
     secrets: Option<Secrets>,
-    /// Where whoever renews a login takes turns, at a file for each.
+    /// Folder of the lock files that serialize the renewal of each login.
     turns: Option<PathBuf>,
 }
 
-/// Before the names of logins in a keyring. No secret's name has a colon.
+/// Prefix of the names of logins in a keyring. Names of secrets cannot contain a colon.
 const PREFIX: &str = "login:";
 
 impl UserLogins {
-    /// The logins of this user; nothing is read before it is needed.
+    /// The logins of this user. Nothing is read until it is needed.
     pub fn new(places: &Places) -> Self {
         Self {
             secrets: Secrets::new(places),
@@ -33,7 +33,7 @@ impl UserLogins {
         }
     }
 
-    /// Forgets all logins at servers of this name, wherever they are reached. How many there were.
+    /// Removes all logins at servers of this name, at any address. Returns their number.
     pub fn forget(&self, server: &str) -> Result<usize, ToolError> {
         let Some(secrets) = &self.secrets else {
             return Ok(0);
@@ -52,7 +52,7 @@ impl UserLogins {
 }
 
 impl Secrets {
-    /// What of a login nobody may read. One that is damaged could not be masked.
+    /// The confidential values of a login. Fails if the login is damaged, because it could not be masked.
     pub(super) fn login_values(
         &self,
         key: &str,
@@ -63,7 +63,7 @@ impl Secrets {
             let name = mimir_core::text::visible(key);
             let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
             let message = format!(
-                "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` forgets it"
+                "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` removes it"
             );
             ToolError::new(Code::Unavailable, message)
         })?;
@@ -80,12 +80,12 @@ impl Secrets {
                 Ok(text) => return Ok(text),
                 Err(error) => error.message,
             },
-            (Kept::Keyring, None) => "there is no keyring here".to_owned(),
+            (Kept::Keyring, None) => "this system has no keyring".to_owned(),
         };
         let name = mimir_core::text::visible(key);
         let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
         let message = format!(
-            "the login `{name}` cannot be had from the keyring: {why}; unlock it, or `mimir mcp logout {server}`"
+            "the login `{name}` cannot be read from the keyring: {why}; unlock it, or `mimir mcp logout {server}`"
         );
         Err(ToolError::new(Code::Unavailable, message))
     }
@@ -104,16 +104,16 @@ impl Logins for UserLogins {
         let Some(secrets) = &self.secrets else {
             return Err(ToolError::new(
                 Code::Unavailable,
-                "there is no folder for your own settings, where logins are kept; set MIMIR_CONFIG_DIR",
+                "this platform has no folder for your own settings, where logins are stored; set MIMIR_CONFIG_DIR",
             ));
         };
         let kept = match &secrets.keyring {
-            // Some keyrings take no text as long as a token is, and one may be locked: a login that was granted is not lost
-            // by that.
+            // Falls back to the file, so that a granted login is not lost if the keyring is locked or does not accept
+            // a value as long as a token.
             Some(keyring) => match keyring.set(&format!("{PREFIX}{key}"), text) {
                 Ok(()) => Kept::Keyring,
                 Err(error) => {
-                    tracing::warn!(%error, "the keyring does not take the login; it is kept in a file of yours");
+                    tracing::warn!(%error, "the keyring does not accept the login; it is stored in a private file");
                     Kept::Value(text.to_owned())
                 }
             },
@@ -150,12 +150,15 @@ impl Logins for UserLogins {
         let Some(folder) = &self.turns else {
             return Ok(Box::new(()));
         };
-        // A server's name may have what no file's has.
+        // Hashed, because a server's name may contain characters that are not valid in a file name.
         let hash = format!("{:x}", Sha256::digest(key));
         let file = folder.join(&hash[..16]);
         let turn = private::turn(&file).map_err(|error| {
             let place = mimir_core::text::visible(&file.display().to_string());
-            ToolError::new(Code::Unavailable, format!("{place}: no turn: {error}"))
+            ToolError::new(
+                Code::Unavailable,
+                format!("{place}: cannot be locked: {error}"),
+            )
         })?;
         Ok(Box::new(turn))
     }
@@ -211,7 +214,7 @@ mod tests {
                 .unwrap()
                 .is_empty()
         );
-        // One that was renewed is masked at once.
+        // A renewed login is masked at once.
         let before = logins.version();
         std::thread::sleep(std::time::Duration::from_millis(20));
         logins.write(key, &login("two-access-token")).unwrap();

@@ -1,4 +1,4 @@
-//! The user's secrets as what is masked in everything that a call says.
+//! The vault that masks the user's secrets in all output of calls.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -11,16 +11,16 @@ use mimir_core::redact::{Redactor, Vault, VaultError};
 
 use super::{Secrets, variables};
 
-/// Knows the secrets of this user, and looks whether there are new ones at each call.
+/// A vault that checks for new secrets of this user at each call.
 pub struct UserVault {
     secrets: Option<Secrets>,
     settings: BTreeMap<String, SecretSettings>,
-    /// Secrets whose values are masked and given to no tool.
+    /// Secrets that are masked but not given to any tool.
     masked: BTreeMap<String, SecretSettings>,
     known: Mutex<Option<(Stamp, Redactor)>>,
 }
 
-/// When the file was last changed, and how long it is; nothing if there is none.
+/// Modification time and length of the file; `None` if there is no file.
 type Stamp = Option<(SystemTime, u64)>;
 
 impl UserVault {
@@ -28,7 +28,7 @@ impl UserVault {
     pub fn new(secrets: Option<Secrets>, config: &Config) -> Self {
         let settings = config.secrets.clone();
         let mut masked = config.masked_only.clone();
-        // Where both have the name, both values are masked.
+        // If both maps have the name, both values are masked.
         for (name, secret) in &settings {
             if let Some(other) = masked.insert(name.clone(), secret.clone()) {
                 masked.insert(format!("{name}.project"), other);
@@ -60,7 +60,7 @@ impl Vault for UserVault {
         };
         let now = stamp(secrets.path()).map_err(|error| {
             let place = mimir_core::text::visible(&secrets.path().display().to_string());
-            VaultError(format!("{place} cannot be looked at: {error}"))
+            VaultError(format!("{place} cannot be examined: {error}"))
         })?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((then, redactor)) = &*known

@@ -1,7 +1,7 @@
-//! The network of a server's process, and of the download of its package: a proxy that lets through the hosts that were
-//! declared for it, and puts each request on record.
+//! The network access of a server's process and of its package download: a proxy that only allows the hosts declared
+//! for it and records each request.
 //!
-//! Never here: where the proxy listens.
+//! The caller decides on which address or socket the proxy listens.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,14 @@ use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Proxy, Ref
 
 use crate::settings::Settings;
 
-/// The settings that hold now, and how often they were replaced.
+/// The current settings, and the number of times they were replaced.
 pub struct CurrentSettings {
     settings: Mutex<Settings>,
     generation: AtomicUsize,
 }
 
 impl CurrentSettings {
-    /// The settings as they are now.
+    /// Starts with these settings.
     pub fn new(settings: &Settings) -> Self {
         Self {
             settings: Mutex::new(settings.clone()),
@@ -30,7 +30,7 @@ impl CurrentSettings {
         }
     }
 
-    /// Puts others in force.
+    /// Replaces the settings.
     pub fn set(&self, settings: &Settings) {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -45,7 +45,7 @@ impl CurrentSettings {
     }
 }
 
-/// Servers keep connections open for as long as they run.
+/// Timeout of connections, which servers keep open for as long as they run.
 const LONG: Duration = Duration::from_secs(86_400);
 
 const LIMITS: Limits = Limits {
@@ -60,17 +60,16 @@ const LIMITS: Limits = Limits {
     ratio: 100,
 };
 
-/// The network access that was declared for a program.
+/// The declared network access of a program.
 #[derive(Debug, Clone)]
 pub struct Declared {
-    /// The program, as the record names it: `the server x`.
+    /// The program, as the audit log names it: `the server x`.
     pub who: String,
-    /// The hosts. Without any it reaches those of `network.allowedHosts`.
+    /// The allowed hosts. An empty list allows those of `network.allowedHosts`.
     pub hosts: Vec<HostPattern>,
-    /// True if the hosts are those of a registry that npm or pip is configured with: they are reached at whatever
-    /// address this machine resolves them to.
+    /// True if the hosts are those of a registry that npm or pip is configured with: they may resolve to any address.
     pub registry: bool,
-    /// The setting that allows another host.
+    /// The hint that says which setting allows another host.
     pub remedy: String,
 }
 
@@ -85,7 +84,7 @@ pub fn proxy(
     Ok(Proxy::new(gate.client(root, LIMITS)?, gate))
 }
 
-/// A client for the same, for what mimir itself asks the registry.
+/// A client with the same checks, for mimir's own requests to the registry.
 pub fn client(
     declared: Declared,
     current: Arc<CurrentSettings>,
@@ -104,7 +103,7 @@ struct Gate {
     current: Arc<CurrentSettings>,
     guard: Arc<Guard>,
     generation: AtomicUsize,
-    /// The bounds of teams, which hold for the hosts of a server as well.
+    /// The limits of team policies, which also apply to the hosts of a server.
     teams: Mutex<Vec<NetworkPolicy>>,
     audit: Arc<dyn AuditSink>,
 }
@@ -127,7 +126,7 @@ impl Gate {
         }))
     }
 
-    /// A client that sends what this gate lets through.
+    /// A client whose requests pass these checks.
     fn client(
         self: &Arc<Self>,
         root: &std::path::Path,
@@ -159,7 +158,7 @@ impl Gate {
         match lets {
             true => Ok(()),
             false => Err(format!(
-                "{} was not given the host `{}`",
+                "{} has no access to the host `{}`",
                 self.declared.who,
                 ask.target.host()
             )),
@@ -176,7 +175,7 @@ impl Gate {
             ..event
         };
         if let Err(error) = self.audit.record(&event) {
-            tracing::warn!(%error, "a request of a server's process is not on record");
+            tracing::warn!(%error, "a request of a server's process could not be recorded");
         }
     }
 }
@@ -192,7 +191,8 @@ impl Declared {
 }
 
 impl Declared {
-    /// The bounds of teams. A registry is reached as npm or pip is configured.
+    /// The network limits of team policies. They do not apply to a registry, which is reached as npm or pip is
+    /// configured.
     fn teams(&self, settings: &Settings) -> Result<Vec<NetworkPolicy>, ToolError> {
         match self.registry {
             true => Ok(Vec::new()),

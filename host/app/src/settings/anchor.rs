@@ -1,14 +1,14 @@
-//! Files that settings name: by their paths from the settings that name them.
+//! Resolution of file paths in settings.
 //!
-//! What stands in a person's own file, or in a team's, counts from the folder of that file. From the workspace it
-//! would be a checkout that says which certificates they trust. What stands in the workspace's file counts from the
+//! Paths in a user's or team's file are relative to the folder of that file. Relative to the workspace, they would let
+//! a checkout choose the certificates that the user trusts. Paths in the workspace's file are relative to the
 //! workspace.
 
 use std::path::Path;
 
 use serde_yaml::Value;
 
-/// Makes the files in these settings count from `folder`. Says whether there was one.
+/// Makes the paths in these settings relative to `folder`. Returns true if there were any.
 pub fn anchor(settings: &mut Value, folder: &Path) -> bool {
     let mut found = network(settings.get_mut("network"), folder);
     if let Some(Value::Mapping(tools)) = settings.get_mut("tools") {
@@ -26,7 +26,7 @@ fn network(block: Option<&mut Value>, folder: &Path) -> bool {
     };
     let mut found = false;
     for root in roots {
-        // A path that is no text could not be written back.
+        // A path that is not valid Unicode could not be written back.
         let whole = root.as_str().map(|root| folder.join(root));
         if let Some(whole) = whole.as_deref().and_then(Path::to_str) {
             *root = whole.into();

@@ -1,7 +1,7 @@
-//! What counts where nobody has set a key: for a person who asks.
+//! The default values of keys, for display.
 //!
-//! Most stand in the schema. What counts for some calls only, such as the sandbox that is found on a machine, is no default
-//! that could be named here.
+//! Most come from the schema. Values that depend on the call or the machine, such as the available sandbox, have no
+//! fixed default.
 
 use mimir_core::Limits;
 use mimir_core::config::{
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::keys::Keys;
 
 impl Keys {
-    /// The value that the key at this path has by itself; none if it has none.
+    /// The default of the key at this path, if it has one.
     pub fn default_of(&self, path: &[String]) -> Option<Value> {
         let config = Config::default();
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -49,7 +49,7 @@ impl Keys {
         (!value.is_null()).then_some(value)
     }
 
-    /// What the schema states of a key with nothing below it.
+    /// The default that the schema gives for a key without children.
     fn stated(&self, path: &[String]) -> Option<Value> {
         let mut node = self.root();
         for part in path {

@@ -1,7 +1,7 @@
-//! Keys of a config file changed, with all else in it left as it is: comments, quotes, order, ends of lines.
+//! Edits of single keys in a config file that preserve everything else: comments, quotes, order, line endings.
 //!
-//! What comes of the change is read again: if that is anything but the file from before with the one change, nothing
-//! is written and the person is shown what to write. Never here: files.
+//! The result is parsed again. If it differs from the old content by more than the edit, nothing is written and the
+//! person is shown the text to insert. This module does no file access.
 
 use std::str::FromStr as _;
 
@@ -10,38 +10,38 @@ use mimir_core::{Code, ToolError};
 use serde_yaml::{Mapping, Value};
 use yaml_edit::YamlFile;
 
-/// What is to be different. A path is the keys from the outermost inwards.
+/// A change of a config file. A path lists the keys from the outermost inwards.
 #[derive(Debug, Clone)]
 pub enum Edit {
-    /// This stands there, whatever stood there before.
+    /// Sets the key, replacing any value.
     Set(Vec<String>, serde_json::Value),
-    /// Nothing stands there. That it was there is for the caller to know.
+    /// Removes the key. The caller must check that it exists.
     Remove(Vec<String>),
 }
 
 impl Edit {
-    /// A key as people write it: `limits.fuel`.
+    /// Sets a key given as its path.
     pub fn set(path: &[&str], value: impl Into<serde_json::Value>) -> Self {
         Self::Set(owned(path), value.into())
     }
 
-    /// The same, to take it out.
+    /// Removes a key given as its path.
     pub fn remove(path: &[&str]) -> Self {
         Self::Remove(owned(path))
     }
 
-    /// What a person writes or takes out by hand.
+    /// Instructions for making the edit by hand.
     fn by_hand(&self) -> String {
         match self {
             Self::Set(path, value) => {
                 let block = nested(path, &plain(value));
                 format!("write this into it:\n{}", text_of(&block).trim_end())
             }
-            Self::Remove(path) => format!("take `{}` out of it", visible(&path.join("."))),
+            Self::Remove(path) => format!("remove `{}` from it", visible(&path.join("."))),
         }
     }
 
-    /// The same to a value that was read.
+    /// Applies the edit to a parsed value.
     fn apply(&self, value: &mut Value) {
         let (path, wanted) = match self {
             Self::Set(path, wanted) => (path, Some(plain(wanted))),
@@ -73,7 +73,7 @@ impl Edit {
         }
     }
 
-    /// Extends the edit to remove the blocks that it would leave empty.
+    /// Extends a removal to the blocks that it would leave empty.
     fn with_emptied_blocks(&self, before: &Value) -> Self {
         let Self::Remove(path) = self else {
             return self.clone();
@@ -88,7 +88,7 @@ impl Edit {
         Self::Remove(path)
     }
 
-    /// The same to the text. Gives nothing if it is written in a way that is not changed here.
+    /// Applies the edit to the text. `None` if the text has a form that is not supported.
     fn write(&self, file: &YamlFile) -> Option<()> {
         let mut map = file.ensure_document().as_mapping()?;
         let (path, wanted) = match self {
@@ -101,7 +101,7 @@ impl Edit {
                 map = inner;
                 continue;
             }
-            // An alias is not followed: what it names stands elsewhere and counts there too.
+            // Aliases are not followed, because their target is used elsewhere, too.
             let block = nested(&path[at + 1..], &plain(wanted?));
             return put(&map, key, &block);
         }
@@ -112,15 +112,16 @@ impl Edit {
     }
 }
 
-/// What some editors begin a file of UTF-8 with.
+/// The byte order mark that some editors put at the start of a UTF-8 file.
 const MARK: &str = "\u{feff}";
 
-/// The text behind that. A reader of YAML takes it for a column, in which no other key stands.
+/// The text without a byte order mark. The YAML parser counts the mark as a column, so that the first key would be
+/// indented differently from the others.
 pub fn unmarked(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// The text with these changes made. A block that a removal leaves empty is removed too, unless comments would go with it.
+/// Applies edits to a text. A block that a removal leaves empty is removed too, unless it contains comments.
 pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
     let comments = |text: &str| text.matches('#').count();
     match edited_with(text, edits, true) {
@@ -133,7 +134,7 @@ fn edited_with(text: &str, edits: &[Edit], prune: bool) -> Result<String, ToolEr
     let mut wanted = read(text)?;
     let unsure = || {
         let by_hand: Vec<String> = edits.iter().map(Edit::by_hand).collect();
-        let message = "the config file is written in a way that mimir does not change";
+        let message = "the config file has a form that mimir cannot edit";
         ToolError::new(
             Code::InvalidInput,
             format!("{message}; {}", by_hand.join("; ")),
@@ -198,7 +199,7 @@ fn mapping_at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Mapping> {
     at?.as_mapping()
 }
 
-/// Removes the `{}` that is written for a mapping without keys: what a person adds below it would not be read.
+/// Removes the `{}` that stands for a mapping without keys, because keys that a person adds below it would be invalid.
 fn without_empty_root(text: &mut String) {
     let kept = text.trim_end();
     if let Some(before) = kept.strip_suffix("{}")
@@ -212,14 +213,14 @@ fn owned(path: &[&str]) -> Vec<String> {
     path.iter().map(|key| (*key).to_owned()).collect()
 }
 
-/// A value below these keys.
+/// A value nested under these keys.
 fn nested(path: &[String], value: &Value) -> Value {
     path.iter().rev().fold(value.clone(), |inner, key| {
         Value::Mapping(Mapping::from_iter([(Value::String(key.clone()), inner)]))
     })
 }
 
-/// JSON is YAML.
+/// Converts JSON to a YAML value.
 fn plain(value: &serde_json::Value) -> Value {
     serde_yaml::to_value(value).unwrap_or_default()
 }

@@ -1,9 +1,10 @@
-//! Settings from variables: `MIMIR_LIMITS__TIME_MS=5000` is `limits: {timeMs: 5000}` of the person who started mimir.
+//! Settings from environment variables: `MIMIR_LIMITS__TIME_MS=5000` is `limits: {timeMs: 5000}` in the settings of
+//! the person who started mimir.
 //!
-//! Between the keys stand two underscores, and a key is written as variables are: `timeMs` is `TIME_MS`. A name that
-//! somebody chose, such as a tool's, is in small letters, and that of a secret as it is. A value is YAML, or a text.
-//! A variable with two underscores that means no key is an error, for the same reason as in a file, and so is a block's
-//! name with something in it. What else means nothing is told beside (`strays`).
+//! Two underscores separate the keys, and a key is written in upper snake case: `timeMs` is `TIME_MS`. Upper case in
+//! the name of a tool, or another chosen name, is read as lower case; names of secrets are read as they are. A value
+//! is YAML, or plain text. A variable with two underscores that matches no key is an error, as in a file, and so is a
+//! non-empty variable with the name of a block. Other unknown variables only cause a warning (`strays`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,10 +18,10 @@ use serde_yaml::{Mapping, Value};
 use super::keys::{Keys, Node};
 use super::{ConfigFile, Whose, merge};
 
-/// What the names of our variables begin with.
+/// Prefix of mimir's variables.
 pub const PREFIX: &str = "MIMIR_";
 
-/// Where names of secrets are, which are written in capitals themselves.
+/// The block of secrets, whose names are upper case themselves.
 const SECRETS: &str = "secrets";
 
 /// The variables of a process that may be settings, in the order of their names.
@@ -31,7 +32,7 @@ pub fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String
     ours
 }
 
-/// What these variables say, as if it stood in a file; nothing if none of them is a setting.
+/// Parses these variables like a config file; `None` if none of them is a setting.
 pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, ToolError> {
     if variables.is_empty() {
         return Ok(None);
@@ -53,7 +54,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
             Meant::Block { .. } if is_empty(text) => continue,
             Meant::Block { key, example } => {
                 let message = format!(
-                    "`{key}` has keys below it, and each is set in a variable of its own, such as {variable}__{example}"
+                    "`{key}` has keys below it; set each in its own variable, such as {variable}__{example}"
                 );
                 return Err(fault(variable, &message));
             }
@@ -74,7 +75,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
         shown,
         config,
         value: together,
-        // There are no lines to name.
+        // Variables have no line numbers.
         text: "".into(),
         unaccepted: false,
         strange: false,
@@ -89,22 +90,22 @@ fn fault(variable: &str, message: &str) -> ToolError {
     ToolError::new(Code::InvalidInput, format!("{variable}: {message}"))
 }
 
-/// What a variable means.
+/// The meaning of a variable.
 pub enum Meant {
-    /// Nothing: it is none of ours.
+    /// Not a setting.
     Nothing,
-    /// The value under these keys.
+    /// The value of the key at this path.
     Key(Vec<String>),
-    /// A block, which is not said in one variable.
+    /// A block, which cannot be set by one variable.
     Block {
         /// Its key.
         key: String,
-        /// A key in it, as variables have it.
+        /// A key in it, in the form of a variable.
         example: String,
     },
 }
 
-/// What a variable means.
+/// Finds the meaning of a variable.
 pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
     let rest = variable.strip_prefix(PREFIX).unwrap_or(variable);
     let deep = rest.contains("__");
@@ -123,7 +124,7 @@ pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
             let near = did_you_mean(&wanted, lower.iter().map(String::as_str)).to_uppercase();
             let near = near.replace("DID YOU MEAN", "Did you mean");
             let near = near.replace("` OR `", "` or `");
-            let message = format!("it means no key: `{part}` is unknown there.{near}");
+            let message = format!("unknown key `{part}`.{near}");
             return Err(fault(variable, &message));
         };
         path.push(key);
@@ -132,7 +133,7 @@ pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
     if deep || node.is_leaf() {
         return Ok(Meant::Key(path));
     }
-    // Alone a block would be written as YAML in a variable whose name may mean anything.
+    // A block is not set by one variable, because a name without `__` may belong to another program.
     let example = node.names().next().map_or("NAME".to_owned(), as_variable);
     Ok(Meant::Block {
         key: path.join("."),
@@ -140,7 +141,7 @@ pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
     })
 }
 
-/// Whether a value says nothing of a block.
+/// Returns true if a value does not set anything in a block.
 fn is_empty(text: &str) -> bool {
     match serde_yaml::from_str(text) {
         Ok(Value::Null) => true,
@@ -177,7 +178,7 @@ pub fn as_variable(key: &str) -> String {
     name
 }
 
-/// The value under its keys: as YAML if that fits there, else as text.
+/// Nests the value under its keys: as YAML if the schema accepts that, else as text.
 fn setting(path: &[String], text: &str) -> Result<Value, String> {
     let whole = |value: Value| {
         path.iter().rev().fold(value, |inner, key| {
@@ -243,9 +244,9 @@ mod tests {
         for (name, value, wanted) in [
             ("MIMIR_POLCY__DENY", "[git]", "Did you mean `POLICY`?"),
             ("MIMIR_TOOLS__GIT__ENABLE", "false", "`ENABLED`"),
-            ("MIMIR_LIMITS__", "1", "means no key"),
+            ("MIMIR_LIMITS__", "1", "unknown key"),
             ("MIMIR_LIMITS__TIME_MS", "soon", "MIMIR_LIMITS__TIME_MS"),
-            ("MIMIR_LIMITS__TIME_MS__X", "1", "means no key"),
+            ("MIMIR_LIMITS__TIME_MS__X", "1", "unknown key"),
             (
                 "MIMIR_LIMITS",
                 "{timeMs: 3}",

@@ -1,9 +1,9 @@
-//! What is wrong in a config file, in the words of a person who is looking at it.
+//! Readable error messages for config files.
 
 use mimir_core::names::nearer;
 use mimir_core::{Code, ToolError};
 
-/// The error with file, line and column, and the nearest name where a key or a value is unknown.
+/// The error with file, line and column, and the closest name if a key or value is unknown.
 pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
     let mut message = error.to_string();
     let mut place = file.to_owned();
@@ -17,12 +17,12 @@ pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
     ToolError::new(Code::InvalidInput, format!("{place}: {message}"))
 }
 
-/// The error of what is not read at all.
+/// The error for a file whose structure exceeds the limits.
 pub fn unfit(file: &str, unfit: &mimir_script::yaml::Unfit) -> ToolError {
     ToolError::new(Code::InvalidInput, format!("{file}:{unfit}"))
 }
 
-/// Rewrites a message of the YAML parser without the names of its types.
+/// Rewrites a message of the YAML parser without type names.
 fn plain(message: &str) -> String {
     for (said, better) in [
         (
@@ -31,7 +31,7 @@ fn plain(message: &str) -> String {
         ),
         (
             "containing more than one document",
-            "there is a second document (`---`), and only one is read: remove the other",
+            "there is a second document (`---`), but only one is read: remove the other",
         ),
         (
             "as u128, expected any YAML value",
@@ -45,7 +45,7 @@ fn plain(message: &str) -> String {
     wrong_type(message).unwrap_or_else(|| message.to_owned())
 }
 
-/// `PATH: invalid type: FOUND, expected EXPECTED`, as a sentence.
+/// Rewrites `PATH: invalid type: FOUND, expected EXPECTED` as a sentence.
 fn wrong_type(message: &str) -> Option<String> {
     let (path, rest) = match message.split_once("invalid type: ") {
         Some((path, rest)) => (path.trim_end_matches(": "), rest),

@@ -1,4 +1,4 @@
-//! The keys that settings may have, as their schema has them: to find the one that a name means.
+//! The keys of the settings schema, to look up the key that a name refers to.
 
 use mimir_core::config::Config;
 use mimir_core::names::did_you_mean;
@@ -9,14 +9,14 @@ use serde_json::Value;
 /// The schema of config files.
 pub struct Keys(Value);
 
-/// What may stand at a place.
+/// The schema of a value.
 #[derive(Clone)]
 pub struct Node<'a> {
-    /// All forms that it may have.
+    /// The alternative schemas of the value.
     forms: Vec<&'a Value>,
 }
 
-/// References that are followed from one place: settings are not deeper than this in one another.
+/// Maximum number of references that are followed from one value. The settings are not nested deeper.
 const DEEPEST: usize = 8;
 
 impl Keys {
@@ -25,7 +25,7 @@ impl Keys {
         Self(Config::schema())
     }
 
-    /// The whole file.
+    /// The schema of the whole file.
     pub fn root(&self) -> Node<'_> {
         let mut forms = Vec::new();
         self.unfold(&self.0, DEEPEST, &mut forms);
@@ -49,7 +49,7 @@ impl Keys {
         }
     }
 
-    /// What stands under this key. A name that a person chooses is any.
+    /// The schema under this key. A map with chosen names accepts any key.
     pub fn below<'a>(&'a self, node: &Node<'a>, key: &str) -> Option<Node<'a>> {
         let named = node
             .forms
@@ -62,7 +62,7 @@ impl Keys {
         Some(Node { forms })
     }
 
-    /// The keys of a path as people write it, if there is such a path.
+    /// The keys of a dotted path, if the path exists.
     pub fn path(&self, key: &str) -> Result<Vec<String>, ToolError> {
         let mut node = self.root();
         let mut path = Vec::new();
@@ -77,7 +77,7 @@ impl Keys {
                 };
                 let part = visible(mimir_core::text::prefix(part, 64));
                 let message = format!(
-                    "there is no key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` has all."
+                    "there is no key `{shown}`: `{part}` is unknown{place}.{near} `mimir config schema` lists all keys."
                 );
                 ToolError::new(Code::NotFound, message)
             })?;
@@ -88,7 +88,7 @@ impl Keys {
 }
 
 impl<'a> Node<'a> {
-    /// The keys that have names of their own.
+    /// The named keys of the value.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         let blocks = self
             .forms
@@ -100,7 +100,7 @@ impl<'a> Node<'a> {
         names.into_iter()
     }
 
-    /// The value that the schema states for it.
+    /// The default value in the schema.
     pub fn default(&self) -> Option<&'a Value> {
         let mut stated = self.forms.iter().filter_map(|form| form.get("default"));
         stated.find(|value| !value.is_null())
@@ -111,12 +111,12 @@ impl<'a> Node<'a> {
         maps.find(|schema| schema.is_object())
     }
 
-    /// Whether a person chooses names here.
+    /// Returns true if the keys are names that a person chooses.
     pub fn is_map(&self) -> bool {
         self.chosen().is_some()
     }
 
-    /// Whether nothing stands below it.
+    /// Returns true if the value has no keys.
     pub fn is_leaf(&self) -> bool {
         self.names().next().is_none() && !self.is_map()
     }

@@ -1,4 +1,4 @@
-//! The line of every key of a config file, so that a reason can say where its rule is written.
+//! The line number of each key in a config file, so that a reason can name the line of its rule.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use saphyr_parser::{Event, Parser};
 
 use super::edit::unmarked;
 
-/// Keys as `policy.deny[0]` with their lines, counted from 1. What cannot be read has no lines.
+/// Maps keys such as `policy.deny[0]` to their line numbers, from 1. An unreadable text has none.
 pub fn of(text: &str) -> BTreeMap<String, u64> {
     let mut lines = BTreeMap::new();
     let mut open: Vec<Level> = Vec::new();
@@ -49,19 +49,19 @@ pub fn of(text: &str) -> BTreeMap<String, u64> {
     lines
 }
 
-/// What the parser is inside of.
+/// A nesting level of the parser.
 enum Level {
-    /// A mapping; the key whose value comes next.
+    /// A mapping, and the key whose value comes next.
     Mapping { prefix: String, key: Option<String> },
-    /// A list; the number of its next item.
+    /// A list, and the index of its next item.
     Sequence { prefix: String, next: usize },
 }
 
 impl Level {
-    /// The path of the value that comes next.
+    /// The path of the next value.
     fn value(&mut self) -> String {
         match self {
-            // A mapping as a key has no path of its own.
+            // A mapping used as a key has no path.
             Level::Mapping { prefix, key } => key.take().unwrap_or_else(|| prefix.clone()),
             Level::Sequence { prefix, next } => {
                 *next += 1;

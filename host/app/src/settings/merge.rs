@@ -1,5 +1,5 @@
-//! Config files over each other. A setting of the workspace replaces the user's; what either forbids
-//! stays forbidden, because each file's rules are evaluated by themselves.
+//! Merging of config files. A setting of the workspace replaces the user's. A prohibition in any file stays in force,
+//! because each file's rules are evaluated separately.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use serde_yaml::Value;
 
 use super::{ConfigFile, Settings, Whose, lines};
 
-/// What the files say together. A team's come first among them, and above the others.
+/// Merges the files. Team files come first in the list and override the others.
 pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
     let teams = files.iter().take_while(|file| file.whose.is_team()).count();
     let (teams, others) = files.split_at(teams);
     let mut config = below_teams(others)?;
-    // The machine's own file has the last word.
+    // The machine's own file is applied last.
     for team in teams.iter().rev() {
         config.under_team(&team.config, |key| team.sets(key));
     }
-    // Who refuses to work without a record is not overruled, by a file in a checkout or by another.
+    // No other file can override a file that refuses to run without an audit log.
     if files.iter().any(says_refuse) {
         config.audit.on_failure = OnFailure::Refuse;
     }
@@ -39,13 +39,13 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
                 merged => serde_yaml::from_value(merged).map_err(|e| {
                     ToolError::new(
                         Code::InvalidInput,
-                        format!("the config files do not fit together: {e}"),
+                        format!("the config files contradict each other: {e}"),
                     )
                 })?,
             }
         }
     };
-    // A provider of one file is not asked with the secret of another.
+    // These blocks are taken from one file as a whole, so that a provider never gets the key of another file.
     let above = stacked(files);
     let mut searches = above
         .iter()
@@ -54,7 +54,7 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = searches.next() {
         config.web_search.clone_from(&file.config.web_search);
     }
-    // Nor an endpoint.
+    // Embeddings endpoints, for the same reason.
     let mut endpoints = above
         .iter()
         .rev()
@@ -62,7 +62,7 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = endpoints.next() {
         config.embeddings.clone_from(&file.config.embeddings);
     }
-    // Nor a model.
+    // Model providers, for the same reason.
     for (name, provider) in &mut config.providers {
         let blocks = above.iter();
         let blocks = blocks.filter_map(|file| file.config.providers.get(name));
@@ -83,19 +83,19 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     Ok(config)
 }
 
-/// The files in the order in which one goes before the other: what is said for one run goes before them all.
+/// The files in ascending precedence: environment variables override all others.
 fn stacked(files: &[ConfigFile]) -> Vec<&ConfigFile> {
     let of_run = |file: &&ConfigFile| file.whose == Whose::Environment;
     let (run, others): (Vec<_>, Vec<_>) = files.iter().partition(of_run);
     others.into_iter().chain(run).collect()
 }
 
-/// Whether the file itself says so, and it is not the default.
+/// Returns true if the file sets the value explicitly, not by default.
 fn says_refuse(file: &ConfigFile) -> bool {
     file.value["audit"]["onFailure"].as_str() == Some("refuse")
 }
 
-/// A list with what each file has in it.
+/// The union of a list over all files.
 fn gathered<'a>(
     files: &'a [ConfigFile],
     list: impl Fn(&'a Config) -> Option<&'a [String]>,
@@ -126,7 +126,7 @@ pub fn over(below: Value, above: Value) -> Value {
     }
 }
 
-/// The rules, each with the name of its file.
+/// The rules of all files, each with the name of its file.
 pub fn policy(settings: &Settings) -> Result<Policy, ToolError> {
     let files = settings.files.iter().map(of_file);
     Policy::of_files(&settings.config, files.collect::<Result<_, _>>()?).map_err(|e| bad(&e))

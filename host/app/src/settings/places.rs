@@ -1,4 +1,4 @@
-//! Where config files are looked for, and how each is read.
+//! The locations of config files, and reading them.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -12,28 +12,28 @@ use crate::file_error::file_error;
 use crate::places::Places;
 use crate::workspace::Workspace;
 
-/// Who speaks in a config file.
+/// The owner of a config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// A team, to everybody on this machine.
+    /// A team, for all users of this machine.
     Machine,
     /// A team, in the file that `MIMIR_TEAM_POLICY` names.
     NamedTeam,
     /// The user.
     User,
-    /// The user, in variables of this one run.
+    /// The user, in environment variables of this run.
     Environment,
-    /// The workspace, whoever wrote it.
+    /// The workspace, regardless of the author.
     Project,
 }
 
 impl Whose {
-    /// Whether it stands above the user's and the workspace's.
+    /// Returns true if the file overrides those of the user and the workspace.
     pub fn is_team(self) -> bool {
         matches!(self, Self::Machine | Self::NamedTeam)
     }
 
-    /// What it is called in output.
+    /// Name of the owner in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Machine | Self::NamedTeam => "team",
@@ -44,25 +44,25 @@ impl Whose {
     }
 }
 
-/// A place where a config file is looked for.
+/// The location of a config file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Where.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How messages call it.
+    /// Path of the file in messages.
     pub shown: String,
-    /// Who speaks there.
+    /// Owner of the file.
     pub whose: Whose,
 }
 
-/// A longer file is no config.
+/// Maximum size of a config file in bytes.
 const LONGEST: u64 = 1 << 20;
 
 impl Place {
-    /// All of them, the strongest first: a team's, the user's, the workspace's.
+    /// All locations, strongest first: team, user, workspace.
     pub fn all(places: &Places, workspace: &Workspace) -> Vec<Self> {
         let machine = places.team.iter().map(|path| (path, Whose::Machine));
-        // The machine's file does not speak twice.
+        // The machine's file is not listed twice.
         let named = places.named_team.iter();
         let named = named.filter(|path| !places.team.contains(path));
         let named = named.map(|path| (path, Whose::NamedTeam));
@@ -80,17 +80,17 @@ impl Place {
             .collect()
     }
 
-    /// Whether anything is there, even if it is no file.
+    /// Returns true if anything exists at the path, even if it is not a file.
     pub fn is_there(&self) -> bool {
         self.path.symlink_metadata().is_ok()
     }
 
-    /// What is written there; nothing where no file is. A file that `MIMIR_TEAM_POLICY` names has to be there.
+    /// Reads the file; `None` if it does not exist. A file that `MIMIR_TEAM_POLICY` names must exist.
     pub fn text(&self) -> Result<Option<String>, ToolError> {
         let Self { path, shown, whose } = self;
         let fault = |code, text| Err(ToolError::new(code, format!("{shown}: {text}")));
         if *whose == Whose::NamedTeam && !path.is_absolute() {
-            let text = "MIMIR_TEAM_POLICY wants an absolute path; nothing is decided until it names a team's file";
+            let text = "MIMIR_TEAM_POLICY is not an absolute path; set it to the absolute path of a team policy, or unset it";
             return fault(Code::InvalidInput, text.to_owned());
         }
         match self.open() {
@@ -101,7 +101,7 @@ impl Place {
             ),
             Err(e) if is_missing(&e) => Ok(None),
             Err(e) if e.kind() == ErrorKind::FileTooLarge => {
-                fault(Code::InvalidInput, "a config has at most 1 MB".to_owned())
+                fault(Code::InvalidInput, "the file is larger than 1 MB, the maximum for a config file".to_owned())
             }
             Err(e) if matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => {
                 fault(Code::InvalidInput, format!("cannot be read: {e}"))
@@ -126,8 +126,8 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Refuses a team's file that somebody else than an administrator or this user may have written, or replaced in
-/// its folder.
+/// Refuses a team file that another user than an administrator or this user could have written, or replaced in its
+/// folder.
 fn closed(path: &Path, file: &File) -> io::Result<()> {
     let real = path.canonicalize()?;
     let folder = real.parent().unwrap_or(Path::new("/"));
@@ -138,14 +138,14 @@ fn closed(path: &Path, file: &File) -> io::Result<()> {
         if let Some((fault, command)) = open_to_others(&meta) {
             let place = visible(&place.display().to_string());
             return Err(io::Error::other(format!(
-                "a team's policy is not believed where {place} {fault}; as an administrator: {command} '{place}'"
+                "the team policy is not trusted, because {place} {fault}; as an administrator, run: {command} '{place}'"
             )));
         }
     }
     Ok(())
 }
 
-/// What about its owner or its permissions lets others write it, and the command that mends that.
+/// The reason why other users can write the file, and the command that fixes it.
 #[cfg(unix)]
 fn open_to_others(meta: &Metadata) -> Option<(&'static str, &'static str)> {
     use std::os::unix::fs::MetadataExt as _;

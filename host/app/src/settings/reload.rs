@@ -1,5 +1,5 @@
-//! Config files that change while mimir runs. They are looked at from outside again and again, and read anew once
-//! one has changed; what cannot be read is told once and changes nothing.
+//! Config files that change while mimir runs. Their metadata is polled, and they are read again after a change. An
+//! error is reported once and leaves the current settings in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,27 +14,27 @@ use crate::workspace::Workspace;
 
 use super::{Place, Settings};
 
-/// The config files, and what else says what counts: what the user has accepted and granted.
+/// The config files, and the records of accepted settings and grants that affect them.
 pub struct Watched {
     places: Places,
     workspace: Workspace,
     files: Arc<WatchedFiles>,
-    /// How the files looked the last time, if that was another way than when they were read.
+    /// Metadata of the files at the last check, if it differed from that of the last read.
     unsettled: Option<Vec<Option<Stamp>>>,
-    /// Whether a file was so young when it was read that a change may since have left no trace outside.
+    /// True if a file was so recent when it was read that a later change may not show in its metadata.
     young: bool,
     said: Said,
     grants: String,
 }
 
-/// The watched files as they looked when they were last read. Shared with the check for changes before a call.
+/// Metadata of the watched files at the last read. Shared with the check for changes before a call.
 pub struct WatchedFiles {
     paths: Vec<PathBuf>,
     seen: Mutex<Vec<Option<Stamp>>>,
 }
 
 impl WatchedFiles {
-    /// Returns true if a file differs from what was read last. Costs one `stat` for each file.
+    /// Returns true if a file differs from its last read state. Costs one `stat` per file.
     pub fn changed(&self) -> bool {
         self.stamps() != *self.seen()
     }
@@ -48,34 +48,33 @@ impl WatchedFiles {
     }
 }
 
-/// What has changed.
+/// A change of the settings or grants.
 pub struct Change {
-    /// What the files say now, or why they cannot be read; none if they say what they said.
+    /// The new settings, or the error of reading them; `None` if they are unchanged.
     pub read: Option<Result<(Settings, Policy), ToolError>>,
-    /// Whether they could not be read before.
+    /// True if they could not be read before.
     pub mended: bool,
-    /// Whether other grants count.
+    /// True if the grants have changed.
     pub granted: bool,
 }
 
-/// What was read last, as far as it takes to know whether it is something else now: of each file its name, its
-/// content, and whether somebody has accepted it. Or why it could not be read.
+/// The last read state, for comparison: path, digest and acceptance of each file, or the error.
 type Said = Result<Vec<(PathBuf, String, bool)>, String>;
 
-/// How a file looks from outside.
+/// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     length: u64,
     modified: Option<SystemTime>,
-    /// Where the system tells: when anything about the file changed, and which file it is.
+    /// Change time and inode, on platforms that have them.
     other: (i64, i64, u64),
 }
 
-/// File systems tell times no finer than this: two changes within it may look like one.
+/// Coarsest timestamp resolution of file systems: two changes within it may have the same timestamp.
 const COARSE: Duration = Duration::from_secs(2);
 
 impl Watched {
-    /// Watches what was read as `settings`.
+    /// Watches the files that `settings` were read from.
     pub fn new(places: &Places, workspace: &Workspace, settings: &Settings) -> Self {
         let book = UserLedger::new(places, workspace).map(|ledger| ledger.path().to_owned());
         let configs = Place::all(places, workspace).into_iter();
@@ -83,7 +82,7 @@ impl Watched {
         let mut watched = Self {
             places: places.clone(),
             workspace: workspace.clone(),
-            // Nothing was looked at yet, so the first look reads: the settings may be a moment old.
+            // Left empty, so that the first check reads the files: `settings` may be slightly out of date.
             files: Arc::new(WatchedFiles {
                 paths: paths.chain([workspace.lock()]).collect(),
                 seen: Mutex::default(),
@@ -97,8 +96,8 @@ impl Watched {
         watched
     }
 
-    /// Looks, and reads if something has changed since and looks the same twice in a row: a file that is being
-    /// written is half a file, and half a policy forbids less.
+    /// Checks the files, and reads them once a change looks the same in two checks in a row: a file that is still
+    /// being written is incomplete, and an incomplete policy forbids less.
     pub fn look(&mut self) -> Option<Change> {
         let now = self.files.stamps();
         if now == *self.files.seen() {
@@ -116,7 +115,7 @@ impl Watched {
         self.read()
     }
 
-    /// The files that are watched.
+    /// The watched files.
     pub fn files(&self) -> Arc<WatchedFiles> {
         Arc::clone(&self.files)
     }
@@ -144,7 +143,7 @@ impl Watched {
         UserLedger::new(&self.places, &self.workspace)
     }
 
-    /// The grants that count, as a digest. The use of an approval changes the book too, and is none of it.
+    /// A digest of the current grants. The recorded use of an approval changes the file, too, but not the digest.
     fn grants(&self) -> String {
         let Some(ledger) = self.ledger() else {
             return String::new();
@@ -183,7 +182,7 @@ impl Stamp {
 
     fn is_young(&self) -> bool {
         let age = self.modified.map(|time| time.elapsed());
-        // One from the future is as old as it will ever be.
+        // A time in the future never ages, so it is not young.
         matches!(age, Some(Ok(age)) if age < COARSE)
     }
 }
@@ -192,7 +191,7 @@ impl Stamp {
 mod tests {
     use super::*;
 
-    /// A workspace with a config, and what watches it.
+    /// A workspace with a config, and its watcher.
     fn watched(config: &str) -> (tempfile::TempDir, PathBuf, Watched) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work/.mimir")).unwrap();
@@ -208,7 +207,7 @@ mod tests {
         (folder, path, watched)
     }
 
-    /// What enough looks find.
+    /// The change that is found after enough checks.
     fn settled(watched: &mut Watched) -> Option<Change> {
         assert!(watched.look().is_none(), "what has just changed waits");
         watched.look()
@@ -261,7 +260,7 @@ mod tests {
         let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
         assert!(settled(&mut watched).is_none());
         std::fs::write(&path, "policy: {deny: [abc]}\n").unwrap();
-        // As on a file system that tells no difference.
+        // Simulates a file system whose metadata does not change.
         *watched.files.seen() = watched.files.stamps();
         assert!(watched.look().is_some());
     }

@@ -1,4 +1,4 @@
-//! What stands under a key of a config file, for a person who is to agree to it.
+//! Excerpts of a config file, for a person who is asked to accept it.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_yaml::Value;
 use super::{ConfigFile, lines};
 
 impl ConfigFile {
-    /// What stands under these keys: `file:line` of each, and the lines of its value. Anchors stand for what they
-    /// mean, and nothing in it drives a terminal.
+    /// The values of these keys: `file:line` of each, and the lines of its value. Anchors are resolved, and control
+    /// characters are escaped.
     pub fn excerpts(&self, keys: &[String]) -> Vec<(String, Vec<String>)> {
         let lines = lines::of(&self.text);
         let mut all: Vec<(String, Vec<String>)> = Vec::new();
@@ -22,7 +22,7 @@ impl ConfigFile {
             let text = find(&self.value, key).map(serde_yaml::to_string);
             let text = match text {
                 Some(Ok(text)) => text.lines().map(visible).collect(),
-                // It is said that the key is there; that it cannot be shown must not look like nothing.
+                // The key is listed even if its value cannot be shown, so that it is not taken for empty.
                 Some(Err(_)) | None => vec![format!("see {}", self.shown)],
             };
             all.push((place, text));
@@ -38,10 +38,10 @@ impl ConfigFile {
     }
 }
 
-/// The key of what has to be seen: where a mode counts, the list beside it does.
+/// The key to show: for a mode, the list next to it that the mode switches on.
 fn block(key: &str) -> &str {
     let key = match key.strip_prefix("secrets.") {
-        // The name of a secret is whatever it is.
+        // A secret's name may contain any characters.
         Some(_) => key,
         None => key.split_once(": ").map_or(key, |(key, _)| key),
     };
@@ -98,7 +98,7 @@ mod tests {
             reason.contains('a') && !reason.contains('\u{1b}'),
             "{reason:?}"
         );
-        // What an anchor means, not its name.
+        // The resolved anchor, not its name.
         assert_eq!(shown[1].1, shown[0].1);
         assert_eq!(shown[2].1, ["- .env"]);
         assert_eq!(shown[3].1, ["env: HOME"]);

@@ -1,6 +1,6 @@
-//! Variables that begin like ours and mean nothing: each is told once, with the setting whose variable is nearest.
+//! Warnings about unknown variables with mimir's prefix: each is reported once, with the closest setting.
 //!
-//! No error: other programs may have variables that begin like that. Never here: what a variable means (`environment`).
+//! They are not errors, since other programs may use the prefix. The meaning of variables is defined in `environment`.
 
 use std::ffi::OsString;
 use std::sync::Once;
@@ -13,7 +13,7 @@ use super::environment::{Meant, PREFIX, as_variable, meant};
 use super::keys::{Keys, Node};
 use crate::interface::warn;
 
-/// Variables of ours that are no settings. The last one is what a command that we started inherits.
+/// Variables of mimir that are not settings. The last one is inherited by commands that mimir starts.
 const OWN: [&str; 5] = [
     "MIMIR_CACHE_DIR",
     "MIMIR_CONFIG_DIR",
@@ -22,14 +22,14 @@ const OWN: [&str; 5] = [
     "MIMIR_COMMAND",
 ];
 
-/// What our own tests and benches are told by.
+/// Prefixes of variables for mimir's own tests and benchmarks.
 const ASIDE: [&str; 2] = ["MIMIR_TEST_", "MIMIR_BENCH_"];
 
-/// Blocks in one another that are looked through for names.
+/// Maximum nesting of blocks that are searched for names.
 const DEEPEST: usize = 4;
 
-/// Warns of the variables that mean nothing, once in the life of this process. A file that names a variable, such as that
-/// of a secret, has a use for it.
+/// Warns about unknown variables, once per process. A variable that a config file mentions, such as that of a secret,
+/// is in use.
 pub fn warn_once(variables: &[(String, OsString)], files: &[ConfigFile]) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| strays(variables, files).iter().for_each(warn));
@@ -62,12 +62,14 @@ fn told(keys: &Keys, stray: &str) -> String {
     let near = parted(keys, stray).or(near);
     let stray = visible(prefix(stray, 200));
     match near {
-        Some(near) => format!("{stray} is not used: it means no setting; the nearest is {near}"),
-        None => format!("{stray} is not used: it means no setting"),
+        Some(near) => {
+            format!("{stray} is not used: it is not a setting; the closest one is {near}")
+        }
+        None => format!("{stray} is not used: it is not a setting"),
     }
 }
 
-/// The same variable with two underscores where it has one, if that means a key: a tool's has two such places.
+/// The closest valid name with one or two `_` doubled; the settings of a tool need two.
 fn parted(keys: &Keys, stray: &str) -> Option<String> {
     let stray = stray.strip_prefix(PREFIX).filter(|rest| rest.len() < 100)?;
     let places: Vec<usize> = stray.match_indices('_').map(|(at, _)| at).collect();
@@ -87,7 +89,8 @@ fn parted(keys: &Keys, stray: &str) -> Option<String> {
     both.or_else(|| places.iter().find_map(|at| parted(&[*at])))
 }
 
-/// The variables of all settings below a place. A name that a person chooses, such as a tool's, has none.
+/// Collects the variables of all settings in a block, except those under names that a person chooses, such as a
+/// tool's.
 fn gather(keys: &Keys, node: &Node<'_>, before: &str, depth: usize, all: &mut Vec<String>) {
     for key in node.names() {
         let name = format!("{before}{}", as_variable(key));
@@ -139,7 +142,8 @@ mod tests {
             ("MIMIR_CONFIG_DRI", "MIMIR_CONFIG_DIR"),
         ] {
             let told = of(&[stray]);
-            let wanted = format!("{stray} is not used: it means no setting; the nearest is {near}");
+            let wanted =
+                format!("{stray} is not used: it is not a setting; the closest one is {near}");
             assert_eq!(told, [wanted]);
         }
     }

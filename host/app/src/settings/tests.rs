@@ -149,7 +149,7 @@ fn a_team_stands_above_the_others_where_it_sets_something() {
     assert_eq!(refuses.audit.on_failure, OnFailure::Refuse);
     let alone = merge::layers(&[team("audit: {onFailure: run}\n")]).unwrap();
     assert_eq!(alone.audit.on_failure, OnFailure::Run);
-    // What nobody has accepted falls back to what is below it, and the team still stands above that.
+    // An unaccepted file falls back to the files below it, and team settings still override the result.
     let unaccepted = ConfigFile {
         unaccepted: true,
         ..file("audit: {keep: 77, logArgs: false}\n").unwrap()
@@ -158,7 +158,7 @@ fn a_team_stands_above_the_others_where_it_sets_something() {
     assert!(held.audit.keep == 9 && held.audit.log_args);
 }
 
-/// A machine whose team's file is here.
+/// A machine with its team file in `folder`.
 #[cfg(unix)]
 fn machine(folder: &std::path::Path) -> (Places, Workspace, PathBuf) {
     let path = folder.join("etc/team.yml");
@@ -279,7 +279,7 @@ fn the_files_of_a_persons_own_settings_are_not_those_of_a_checkout() {
         if whose.is_team() {
             continue;
         }
-        // Also under another file.
+        // Also when merged with another file.
         let other = file("profile: fine\n").unwrap();
         let both = merge::layers(&[own_file, other]).unwrap();
         assert_eq!(both.network.extra_roots, own);

@@ -1,24 +1,24 @@
-//! What each layer says of a key, as it is written there.
+//! The value of a key in each config file, as it is written there.
 
 use serde_yaml::Value;
 
 use super::{ConfigFile, Settings, Whose, lines};
 
-/// What one layer says of a key.
+/// The value of a key in one file.
 #[derive(Debug)]
 pub struct Said {
-    /// Who says so.
+    /// The owner of the file.
     pub whose: Whose,
-    /// Where: a file with its line, or variables.
+    /// The file with the line, or the variables.
     pub place: String,
-    /// What.
+    /// The value.
     pub value: Value,
-    /// Whether it waits for a person who accepts the file.
+    /// True if the value is ignored until a person accepts the file.
     pub withheld: bool,
 }
 
 impl Settings {
-    /// What is said of the key at this path, the strongest layer first.
+    /// The values of the key at this path, strongest first.
     pub fn said(&self, path: &[String]) -> Vec<Said> {
         let key = path.join(".");
         let rank = |file: &&ConfigFile| match file.whose {
@@ -54,7 +54,7 @@ impl Settings {
     }
 }
 
-/// Whether a key is the other, or below it.
+/// Returns true if both keys are equal or `key` is below `outer`.
 fn is_within(key: &str, outer: &str) -> bool {
     let rest = key.strip_prefix(outer);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))

@@ -1,4 +1,4 @@
-//! A config file changed by the person at the terminal.
+//! Changes of config files by the person at the terminal.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -14,9 +14,9 @@ use crate::interface::note;
 use crate::private;
 use crate::setup::Setup;
 
-/// Changes the workspace's config file, or the user's: `changes` says what of its text. One process at a time. Gives how
-/// messages call the file. What would be no config any more is not written, and what somebody has put there since this
-/// command has read it is neither overwritten nor accepted.
+/// Changes the config file of the workspace or the user; `changes` computes the edits from its text. Only one process
+/// writes at a time. Returns the file's path for messages. An invalid result is not written, and changes that were
+/// made since this command read the file are neither overwritten nor accepted.
 pub fn change(
     setup: &Setup,
     user: bool,
@@ -29,11 +29,12 @@ pub fn change(
     }
 }
 
-/// How often a change is tried that others get ahead of. Each of them has written its own, so all get there.
+/// Maximum number of attempts of a change that conflicts with others. Each conflict means that another process
+/// succeeded, so all processes make progress.
 const ATTEMPTS: usize = 100;
 
-/// The same for a change that means the same whatever else stands in the file: where somebody was faster, it is made
-/// to what stands there now.
+/// Like [`change`], for an edit that does not depend on the rest of the file: after a conflict, it is applied to the
+/// new content.
 pub fn change_again(
     setup: &Setup,
     whose: Whose,
@@ -54,14 +55,14 @@ pub fn change_again(
 }
 
 fn meanwhile(shown: &str) -> ToolError {
-    let message = format!("{shown} has changed meanwhile; nothing was written, try it again");
+    let message = format!("{shown} has changed meanwhile; nothing was written, try again");
     ToolError::new(Code::InvalidInput, message)
 }
 
-/// What came of a change, with how messages call the file.
+/// Result of an attempt, with the file's path for messages.
 enum Written {
     Done(String),
-    /// It is not what these settings were read from.
+    /// The file differs from the one that the settings were read from.
     Changed(String),
 }
 
@@ -73,7 +74,7 @@ fn attempt(
 ) -> Result<Written, ToolError> {
     let mut places = Place::all(&setup.places, &setup.workspace).into_iter();
     let Some(place) = places.find(|place| place.whose == whose) else {
-        let message = "there is no folder for your own settings; set MIMIR_CONFIG_DIR";
+        let message = "this platform has no folder for your own settings; set MIMIR_CONFIG_DIR";
         return Err(ToolError::new(Code::Unavailable, message));
     };
     if whose == Whose::Project {
@@ -107,17 +108,16 @@ fn attempt(
     Ok(Written::Done(place.shown))
 }
 
-/// The file that is written: where a link is, what it leads to. That of a workspace may have come with a checkout, and
-/// leads to nothing outside of it.
+/// The file to write, with links resolved. A workspace's file may come from a checkout, so it must not lead out of the
+/// workspace.
 fn led_to(setup: &Setup, place: &Place) -> Result<PathBuf, ToolError> {
     if !place.path.is_symlink() {
         return Ok(place.path.clone());
     }
     let Place { path, shown, whose } = place;
     let real = path.canonicalize().map_err(|error| {
-        let message = format!(
-            "{shown} is a link that leads to no file ({error}); make that file, or remove the link"
-        );
+        let message =
+            format!("{shown} is a broken link ({error}); create the target, or remove the link");
         ToolError::new(Code::FileNotFound, message)
     })?;
     let root = setup.workspace.root();
@@ -125,17 +125,19 @@ fn led_to(setup: &Setup, place: &Place) -> Result<PathBuf, ToolError> {
     if *whose == Whose::Project && !inside() {
         let real = visible(&real.display().to_string());
         let message = format!(
-            "nothing is written through {shown}: it is a link to {real}, outside of the workspace; change that file itself, or put a file in the place of the link"
+            "nothing is written through {shown}: it is a link to {real}, outside of the workspace; edit the target directly, or replace the link by a file"
         );
         return Err(ToolError::new(Code::PermissionDenied, message));
     }
     Ok(real)
 }
 
-/// A person has made this change here and now: if all that stood there before was accepted, what stands there now is.
+/// Accepts the new content if all of the old content was accepted, because a person has just made the change.
 fn accept(setup: &Setup, settings: &Settings, place: &Place, after: &str) -> Result<(), ToolError> {
     if !(settings.withheld().is_empty() && settings.unread_words().is_empty()) {
-        note("the project's settings count in full once you accept them: `mimir policy accept`");
+        note(
+            "the project's settings do not take full effect until you accept them: `mimir policy accept`",
+        );
         return Ok(());
     }
     let digest = digest(after);

@@ -1,5 +1,5 @@
-//! Whether a record may be believed. A checkout may have `.mimir/state` in it, with records that no tool of ours
-//! made, so a record is held against the log of calls, and what it names against the rules.
+//! Checks of records before they are used. A checkout may contain `.mimir/state` with forged records, so a record is
+//! compared with the log of calls, and its paths with the protected paths.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,14 +11,14 @@ use mimir_core::{Code, ToolError, text};
 
 use super::{Change, Record, State};
 
-/// The compact form of the file tools, in whose calls the others run.
+/// The combined file tool, whose calls run the other file tools.
 const COMPACT: &str = "file_operations";
 
-/// Whether the log has the call that the record is of.
+/// Returns true if the log contains the call of the record.
 pub fn is_logged(record: &Record, log: &Log) -> io::Result<bool> {
     let mut found = false;
     log.snapshot()?.lines(|line| {
-        // Most lines are of other calls, and are not read.
+        // Only lines that contain the id are parsed.
         let near = std::str::from_utf8(line.bytes).is_ok_and(|line| line.contains(&record.id));
         if near && let Some(entry) = Entry::read(line.bytes) {
             let tool = entry.text("tool");
@@ -34,8 +34,8 @@ pub fn is_logged(record: &Record, log: &Log) -> io::Result<bool> {
     Ok(found)
 }
 
-/// Refuses what no tool may write, for then no tool wrote it. What a tool does with a person's leave, a record
-/// that is in the log of calls may have, too.
+/// Refuses paths that no tool may write, because no tool can have changed them. A path that a tool may write with
+/// approval is only restored if the call is in the log.
 pub fn refuse_protected(change: &Change, logged: bool) -> Result<(), ToolError> {
     let refused = |why: String| {
         let path = text::visible(&change.path);
@@ -63,7 +63,7 @@ pub fn refuse_protected(change: &Change, logged: bool) -> Result<(), ToolError> 
     }
 }
 
-/// Whether a link at `path` could lead out of the workspace.
+/// Returns true if a link at `path` could lead out of the workspace.
 fn leads_out(path: &str, target: &str) -> bool {
     let mut depth = path
         .split('/')
@@ -77,7 +77,7 @@ fn leads_out(path: &str, target: &str) -> bool {
     for part in target.split(['/', '\\']) {
         match part {
             "" | "." => {}
-            // What it went down may be a link itself.
+            // A directory on the way may be a link itself.
             ".." if down || depth == 0 => return true,
             ".." => depth -= 1,
             _ => down = true,

@@ -1,13 +1,13 @@
-//! The permissions of what was removed. No tool sees any; what it moved still has its own.
+//! The permissions of removed files. Tools cannot see permissions, but a moved file keeps them.
 
 use super::place::{Item, Place};
 use super::{Backups, Record, State};
 
-/// What the owner may do.
+/// Permission bits of the owner.
 const OWNER: u32 = 0o700;
 
 impl Backups {
-    /// The permissions of what each change took away, where they are known.
+    /// The permissions of the removed files by change, where they are known.
     pub(super) fn modes(&self, record: &Record) -> Vec<Option<u32>> {
         let changes = record.changes.iter().enumerate();
         let of = |(number, change): (usize, &super::Change)| {
@@ -20,7 +20,7 @@ impl Backups {
             let arrival = &record.changes[to];
             let now = Place::find(&self.root, &arrival.path, false).ok();
             let mode = now.and_then(|place| mode_of(&place, &record.changes[from].before));
-            // A file that replaced another has taken over that one's.
+            // A file that replaced another one got that one's permissions.
             let bits = match arrival.before {
                 State::Absent => 0o777,
                 _ => OWNER,
@@ -31,7 +31,7 @@ impl Backups {
     }
 }
 
-/// The permissions of what is at a place, if it is what was there.
+/// The permissions of an item, if it has the kind of the recorded state.
 fn mode_of(place: &Place, was: &State) -> Option<u32> {
     match (place.item().ok()?, was) {
         (Item::File, State::File { .. }) | (Item::Directory, State::Directory) => place.mode(),
@@ -39,7 +39,7 @@ fn mode_of(place: &Place, was: &State) -> Option<u32> {
     }
 }
 
-/// The changes by which something went and came: in a move, what went first comes last.
+/// The pairs of changes that are the two sides of a move. The sources are recorded in order, the targets in reverse.
 fn moved(record: &Record) -> Vec<(usize, usize)> {
     let gone = |change: &&super::Change| change.after == State::Absent;
     let count = record

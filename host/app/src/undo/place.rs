@@ -1,5 +1,5 @@
-//! A file below a folder, reached one name at a time and never through a link, so that what is restored
-//! lands in the workspace whatever happened to the folders since.
+//! Access to a file below a folder, opened one path component at a time and never through a link, so that a restored
+//! file ends up in the workspace even if its folders were replaced.
 
 use std::fs::File;
 use std::io;
@@ -11,20 +11,20 @@ pub use unix::Place;
 #[cfg(not(unix))]
 pub use portable::Place;
 
-/// What is at a place.
+/// The item at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// Nothing.
+    /// No item.
     Absent,
     /// A directory.
     Directory,
-    /// A link, with where it points.
+    /// A link, with its target.
     Link(String),
-    /// Anything else; whether it can be read is seen when it is opened.
+    /// Anything else; opening it shows if it can be read.
     File,
 }
 
-/// The names in a relative path; none if it leaves its folder or is empty.
+/// The components of a relative path. Fails if the path is empty or leaves its folder.
 fn names(path: &str) -> io::Result<Vec<&str>> {
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "the path leaves its folder");
     let mut names = Vec::new();
@@ -42,19 +42,19 @@ fn names(path: &str) -> io::Result<Vec<&str>> {
     }
 }
 
-/// A regular file, or an error: a pipe or a device is nothing that a tool wrote.
+/// Refuses anything but a regular file, since tools do not write pipes or devices.
 fn regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is no regular file",
+            "it is not a regular file",
         ))
     }
 }
 
-/// A name for a file that is not finished; nobody else takes it, and a second one differs.
+/// A unique name for an unfinished file.
 fn unfinished() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -83,7 +83,7 @@ mod unix {
 
     use super::{Item, names, regular, unfinished};
 
-    /// Where a file is or will be: an open folder and a name in it.
+    /// The location of a file that may not exist yet: an open folder and a name in it.
     #[derive(Debug)]
     pub struct Place {
         folder: OwnedFd,
@@ -95,15 +95,15 @@ mod unix {
         .union(OFlags::CLOEXEC)
         .union(OFlags::RDONLY);
 
-    /// Of a new file and a new folder of which nobody knows whose they may be: their owner's.
+    /// Permissions of new files and folders whose old permissions are unknown: access for the owner only.
     const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
     const FOLDER_MODE: Mode = Mode::RWXU;
 
-    /// The permissions that are kept: never setuid and the like.
+    /// The permission bits that are preserved, which exclude setuid, setgid and sticky.
     const KEPT: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
     impl Place {
-        /// Goes to `path` below `root`; makes the folders on the way if `make`.
+        /// Opens the folder of `path` below `root`; creates missing folders if `make`.
         pub fn find(root: &Path, path: &str, make: bool) -> io::Result<Self> {
             let mut names = names(path)?;
             let name = names.pop().unwrap_or_default().to_owned();
@@ -119,7 +119,7 @@ mod unix {
                         mkdirat(&folder, part, FOLDER_MODE)?;
                         openat(&folder, part, FOLDER, Mode::empty())?
                     }
-                    // Systems have several words for a link that is not followed.
+                    // Systems return different errors for a link that is not followed.
                     Err(Errno::LOOP | Errno::MLINK) => return Err(Errno::NOTDIR.into()),
                     opened => opened?,
                 };
@@ -129,14 +129,14 @@ mod unix {
 
         /// Opens the file for reading.
         pub fn open(&self) -> io::Result<File> {
-            // Not blocking: a pipe in the place of the file must not make this wait for a writer.
+            // Non-blocking, because opening a pipe would wait for a writer.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
             regular(openat(&self.folder, self.name.as_str(), flags, Mode::empty())?.into())
         }
 
-        /// Puts a file there, whole or not at all.
+        /// Writes a file atomically.
         ///
-        /// The permissions are those of the file that it replaces, else `mode`, else for its owner alone.
+        /// Keeps the permissions of a file that it replaces. A new file gets `mode`, or access for the owner only.
         pub fn put(&self, content: &mut dyn Read, mode: Option<u32>) -> io::Result<()> {
             let name = unfinished();
             let mode = match statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -169,7 +169,7 @@ mod unix {
             done
         }
 
-        /// What is there.
+        /// The item at this location.
         pub fn item(&self) -> io::Result<Item> {
             let name = self.name.as_str();
             let stat = match statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -186,12 +186,12 @@ mod unix {
             })
         }
 
-        /// Makes a directory for its owner alone.
+        /// Creates a directory with access for the owner only.
         pub fn make_directory(&self) -> io::Result<()> {
             Ok(mkdirat(&self.folder, self.name.as_str(), FOLDER_MODE)?)
         }
 
-        /// Who may use what is there.
+        /// The permissions of the item.
         #[expect(
             clippy::useless_conversion,
             reason = "modes have another width on other platforms"
@@ -201,17 +201,17 @@ mod unix {
             Some((Mode::from_raw_mode(stat.st_mode) & KEPT).bits().into())
         }
 
-        /// Says who may use the directory.
+        /// Sets the permissions of the directory.
         pub fn set_mode(&self, mode: u32) -> io::Result<()> {
             let folder = openat(&self.folder, self.name.as_str(), FOLDER, Mode::empty())?;
             Ok(fchmod(folder, Mode::from_raw_mode(mode as _) & KEPT)?)
         }
 
-        /// Puts the file or the link also where `copy` is and nothing else.
+        /// Stores the file or link at `copy`, too. Does nothing for a directory.
         pub fn keep_at(&self, copy: &Self) -> io::Result<()> {
             let (from, to) = (self.name.as_str(), copy.name.as_str());
             let linked = linkat(&self.folder, from, &copy.folder, to, AtFlags::empty());
-            // Not every file has two names: not on another disk, and not one of another user.
+            // Hard links are not possible across file systems, and may be refused for files of another user.
             match linked.map(|()| Item::Absent).or_else(|_| self.item())? {
                 Item::Absent | Item::Directory => Ok(()),
                 Item::Link(target) => copy.link(&target),
@@ -219,7 +219,7 @@ mod unix {
             }
         }
 
-        /// Makes a link. What is at its other end is not looked at.
+        /// Creates a link. The target is not checked.
         pub fn link(&self, target: &str) -> io::Result<()> {
             Ok(symlinkat(target, &self.folder, self.name.as_str())?)
         }
@@ -243,7 +243,7 @@ mod portable {
 
     use super::{Item, names, regular, unfinished};
 
-    /// Where a file is or will be.
+    /// The location of a file that may not exist yet.
     #[derive(Debug)]
     pub struct Place {
         folder: PathBuf,
@@ -254,14 +254,14 @@ mod portable {
         if fs::symlink_metadata(path)?.file_type().is_symlink() {
             return Err(io::Error::new(
                 io::ErrorKind::NotADirectory,
-                "there is a link on the way",
+                "the path contains a link",
             ));
         }
         Ok(())
     }
 
     impl Place {
-        /// Goes to `path` below `root`; makes the folders on the way if `make`.
+        /// Finds the folder of `path` below `root`; creates missing folders if `make`.
         pub fn find(root: &Path, path: &str, make: bool) -> io::Result<Self> {
             let mut names = names(path)?;
             let name = names.pop().unwrap_or_default();
@@ -287,7 +287,7 @@ mod portable {
             regular(File::open(&self.path)?)
         }
 
-        /// Puts a file there, whole or not at all.
+        /// Writes a file atomically.
         pub fn put(&self, content: &mut dyn Read, _mode: Option<u32>) -> io::Result<()> {
             let unfinished = self.folder.join(unfinished());
             let done = File::create_new(&unfinished)
@@ -299,7 +299,7 @@ mod portable {
             done
         }
 
-        /// What is there.
+        /// The item at this location.
         pub fn item(&self) -> io::Result<Item> {
             let meta = match fs::symlink_metadata(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Item::Absent),
@@ -314,27 +314,27 @@ mod portable {
             })
         }
 
-        /// Makes a directory.
+        /// Creates a directory.
         pub fn make_directory(&self) -> io::Result<()> {
             fs::create_dir(&self.path)
         }
 
-        /// Permissions are the folder's here.
+        /// Not supported: files inherit the permissions of their folder here.
         pub fn mode(&self) -> Option<u32> {
             None
         }
 
-        /// Permissions are the folder's here.
+        /// Does nothing: files inherit the permissions of their folder here.
         pub fn set_mode(&self, _mode: u32) -> io::Result<()> {
             Ok(())
         }
 
-        /// Puts the file also where `copy` is and nothing else.
+        /// Stores the file at `copy`, too.
         pub fn keep_at(&self, copy: &Self) -> io::Result<()> {
             copy.put(&mut self.open()?, None)
         }
 
-        /// Links are not made here: a directory link and a file link are two things.
+        /// Not supported, because Windows distinguishes links to directories from links to files.
         pub fn link(&self, _target: &str) -> io::Result<()> {
             Err(io::Error::new(
                 io::ErrorKind::Unsupported,

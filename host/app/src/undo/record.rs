@@ -1,4 +1,4 @@
-//! What a file tool wrote down before it changed something. The other side is in `plugins/files`.
+//! The record that a file tool writes before it changes anything. The writer is in `plugins/files`.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// The call's request id; also the name of the file.
+    /// Request id of the call; also the name of the file.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// When, RFC 3339 in UTC.
+    /// Time of the call, RFC 3339 in UTC.
     pub time: String,
-    /// In the order in which they were made.
+    /// The changes, in the order in which they were made.
     pub changes: Vec<Change>,
-    /// What stands here instead of changes that can't be taken back.
+    /// The changes that cannot be undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unkept: Option<Unkept>,
-    /// When they were taken back.
+    /// Time of the undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
 }
 
 impl Record {
-    /// How long ago the change was made; nothing if its time can't be read or is still to come.
+    /// Time since the change; `None` if its time is invalid or in the future.
     pub fn age(&self, now: Timestamp) -> Option<Duration> {
         let made: Timestamp = self.time.parse().ok()?;
         Duration::try_from(now.duration_since(made)).ok()
     }
 
-    /// The paths that were changed.
+    /// The changed paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let changed = self.changes.iter().map(|change| change.path.as_str());
         let unkept = self.unkept.iter().flat_map(|unkept| &unkept.paths);
@@ -40,53 +40,53 @@ impl Record {
     }
 }
 
-/// Changes of which nothing was kept.
+/// Changes without a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unkept {
-    /// Why, as the end of a sentence that begins with "it can't be taken back, because".
+    /// The reason, as the end of a sentence that begins with "it can't be taken back, because".
     pub why: String,
-    /// What was changed.
+    /// The changed paths.
     pub paths: Vec<String>,
 }
 
-/// One path before and after.
+/// The states of one path before and after the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Relative to the workspace root, with `/`.
     pub path: String,
-    /// What was there.
+    /// State before the call.
     pub before: State,
-    /// What the tool put there.
+    /// State after the call.
     pub after: State,
 }
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum State {
-    /// Nothing.
+    /// No item.
     Absent,
     /// A directory.
     Directory,
     /// A file.
     File {
-        /// sha256 of its content in lower-case hex. Of what code has written there may be none: then size and time say
-        /// whether it is still the same.
+        /// sha256 of the content in lower-case hex. Files written by running code may have none; they are compared by
+        /// size and time instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
-        /// Its copy, relative to the folder of the backups; only what was there before has one.
+        /// Path of the copy, relative to the folder of the backups. Only the state before a call has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backup: Option<String>,
-        /// Its size in bytes.
+        /// Size in bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
-        /// When its content last changed, in nanoseconds since 1970.
+        /// Modification time in nanoseconds since 1970.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         modified: Option<i64>,
     },
     /// A symbolic link.
     Link {
-        /// Where it points.
+        /// Target of the link.
         target: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Putting back what a record says was there.
+//! Restoring the state before a recorded call.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,47 +14,47 @@ use super::judge::refuse_protected;
 use super::place::{Item, Place};
 use super::{Backups, Change, Record, State};
 
-/// What became of a path.
+/// The outcome for a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Became {
-    /// What was there is there again.
+    /// The old state was restored.
     Restored,
-    /// What the tool made is gone.
+    /// The item that the tool created was removed.
     Removed,
-    /// A folder that the tool made stays, because somebody else keeps something in it.
+    /// A folder that the tool created was kept, because it contains other files.
     Kept,
-    /// Nothing was to be done: somebody had put back or removed it already.
+    /// The path was already in its old state.
     AsBefore,
 }
 
-/// A path of a record that was taken back.
+/// An undone change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// Relative to the workspace root.
+    /// Path relative to the workspace root.
     pub path: String,
-    /// What was there before the tool came.
+    /// State before the call.
     pub before: State,
-    /// What became of it.
+    /// The outcome.
     pub became: Became,
-    /// Where what was there until now is kept, relative to the folder of the backups.
+    /// Path of the copy of the replaced item, relative to the folder of the backups.
     pub copy: Option<String>,
 }
 
-/// What is at a path now.
+/// The current state of a path.
 enum Now {
-    /// This.
+    /// A known state.
     State(State),
-    /// Nothing, and nothing can be put there: on the way is something else than a folder.
+    /// No item can be here, because a parent is not a folder.
     Blocked,
 }
 
-/// More paths than this make a message unreadable.
+/// Maximum number of paths in a message.
 const NAMED_MAX: usize = 10;
 
 impl Backups {
-    /// Takes the changes of a record back, the last one first, and marks the record. Returns what became of
-    /// each path. With `force`, also where a path is not what the tool left there. `logged` is whether the record
-    /// is of a call in the log.
+    /// Undoes the changes of a record in reverse order, and marks the record as undone. Returns the outcome for each
+    /// path. With `force`, paths that were changed since the call are restored, too. `logged` must be true if the call
+    /// of the record is in the audit log.
     pub fn restore(
         &self,
         mut record: Record,
@@ -89,7 +89,7 @@ impl Backups {
         }
         if !changed.is_empty() && !force {
             let message = format!(
-                "changed since, so it stays as it is: {}; `mimir undo {} --force` restores it all the same",
+                "changed since the call, not restored: {}; `mimir undo {} --force` restores it anyway",
                 named(&changed),
                 record.id
             );
@@ -98,7 +98,7 @@ impl Backups {
         }
         if !blocked.is_empty() {
             let message = format!(
-                "something else is now in the place of {}, and nothing is restored; move it away and undo again",
+                "another item has replaced {}, so nothing is restored; move it away and undo again",
                 named(&blocked)
             );
             return Err(ToolError::new(Code::AlreadyExists, message)
@@ -112,7 +112,7 @@ impl Backups {
                 Err(error) => return Err(cannot(change, &error, &done)),
             }
         }
-        // What is in a folder is there before the folder is closed.
+        // Permissions of folders are restored last, because they may forbid writing into the folder.
         for (number, change) in todo.iter().rev() {
             if let (State::Directory, Some(mode)) = (&change.before, modes[*number]) {
                 Place::find(&self.root, &change.path, false)
@@ -127,7 +127,7 @@ impl Backups {
 
     fn mark(&self, record: &Record) -> Result<(), ToolError> {
         let path = self.folder.join(format!("{}.json", record.id));
-        // Old records are pruned by their dates: taking one back does not make it young.
+        // Records are pruned by modification time, which an undo must not renew.
         let age = path.metadata().and_then(|meta| meta.modified());
         let written = serde_json::to_vec(record)
             .map_err(io::Error::from)
@@ -144,7 +144,7 @@ impl Backups {
         })
     }
 
-    /// Keeps the file or the link that is going to be replaced or removed, and tells where.
+    /// Stores the file or link that is about to be replaced or removed. Returns the path of the copy.
     fn keep(&self, record: &Record, number: usize) -> io::Result<Option<String>> {
         let place = match Place::find(&self.root, &record.changes[number].path, false) {
             Err(e)
@@ -160,7 +160,7 @@ impl Backups {
         if matches!(place.item()?, Item::Absent | Item::Directory) {
             return Ok(None);
         }
-        // An undo that was broken off has kept something already.
+        // An interrupted undo may have stored copies already.
         for again in 0.. {
             let name = format!("{}/undone-{number}-{again}", record.id);
             let copy = Place::find(&self.folder, &name, true)?;
@@ -172,8 +172,7 @@ impl Backups {
         Ok(None)
     }
 
-    /// Looks up the present state at the path of a change. A file is read only if the record has a digest to compare
-    /// with.
+    /// Reads the current state at the path of a change. The content is only read if the record has a digest.
     fn look(&self, change: &Change) -> Result<Now, ToolError> {
         let path = &change.path;
         let digests = [&change.before, &change.after].map(|state| {
@@ -218,7 +217,7 @@ impl Backups {
         }))
     }
 
-    /// The copy of what was there must still be what was there.
+    /// Checks that the copy still matches the digest in the record.
     fn check_copy(&self, change: &Change) -> Result<(), ToolError> {
         let State::File {
             sha256: expected,
@@ -255,11 +254,11 @@ impl Backups {
         };
         match &change.before {
             State::Absent => match place.remove() {
-                // Somebody else keeps something in a folder that the tool made.
+                // The folder contains files that the tool did not create.
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => return Ok(Became::Kept),
                 done => return done.map(|()| Became::Removed),
             },
-            // It may have been made on the way to what was in it.
+            // The folder may have been created as a parent of an earlier path.
             State::Directory if place.item()? == Item::Directory => {}
             State::Directory => place.make_directory()?,
             State::Link { target } => {
@@ -286,7 +285,7 @@ fn became(change: &Change, became: Became, copy: Option<String>) -> Restored {
     }
 }
 
-/// Whether a folder would have to replace something else, or the other way round.
+/// Returns true if a folder would replace another item, or another item a folder.
 fn stands_in_the_way(now: &State, before: &State) -> bool {
     match (now, before) {
         (State::Absent, _) | (_, State::Absent) => false,
@@ -303,7 +302,7 @@ fn named(paths: &[&str]) -> String {
     }
 }
 
-/// An undo that ended in the middle. It can be repeated.
+/// The error of an undo that stopped halfway. It can be repeated.
 fn cannot(change: &Change, error: &io::Error, done: &[Restored]) -> ToolError {
     use io::ErrorKind as K;
     let code = match error.kind() {

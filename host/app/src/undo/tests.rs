@@ -20,7 +20,7 @@ fn file(text: &str) -> State {
     }
 }
 
-/// A workspace in which a call has changed something.
+/// A workspace in which a call has changed files.
 struct Scene {
     dir: tempfile::TempDir,
     backups: Backups,
@@ -284,12 +284,12 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
         assert!(error.message.contains('d'), "{error}");
         assert!(!scene.root().join("other").exists());
     };
-    // A file where a folder was.
+    // A file in place of a folder.
     scene.write("d", "a file");
     refused(false, Code::AlreadyExists);
     refused(true, Code::AlreadyExists);
     assert_eq!(scene.read("d"), "a file");
-    // A link where a folder was.
+    // A link in place of a folder.
     #[cfg(unix)]
     {
         fs::remove_file(scene.root().join("d")).unwrap();
@@ -298,7 +298,7 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
         refused(true, Code::AlreadyExists);
         assert!(!scene.root().join("elsewhere/x").exists());
     }
-    // A folder where a file was.
+    // A folder in place of a file.
     fs::remove_file(scene.root().join("d")).unwrap();
     fs::create_dir_all(scene.root().join("d/x")).unwrap();
     refused(true, Code::AlreadyExists);
@@ -378,7 +378,7 @@ fn undo_of_a_new_file_without_digest_compares_size_and_time() {
         modified: Some(i64::try_from(since.as_nanos()).unwrap()),
     };
     let record = scene.record("1", vec![("made.txt", State::Absent, made(3))]);
-    // Same size, written later.
+    // Same size, but modified later.
     let file = fs::File::options()
         .write(true)
         .open(scene.root().join("made.txt"))

@@ -1,18 +1,18 @@
-//! Several writers at once, in threads and in processes.
+//! Several concurrent writers, in threads and in processes.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use super::*;
 
-/// How a test tells a process of its own what to write: `PATH`, a count and the size of a file.
+/// Environment variable with the task of a child process: path, event count and file size.
 const PATH: &str = "MIMIR_AUDIT_TEST_PATH";
 const COUNT: &str = "MIMIR_AUDIT_TEST_COUNT";
 const SIZE: &str = "MIMIR_AUDIT_TEST_SIZE";
 
-/// The other end of [`start`].
+/// The child process of [`start`].
 #[test]
-#[ignore = "other tests start it as a process"]
+#[ignore = "started as a child process by other tests"]
 fn writer() {
     let Ok(path) = std::env::var(PATH) else {
         return;
@@ -32,7 +32,7 @@ fn writer() {
 
 fn start(bench: &Bench, count: u64, size: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "audit::tests::processes::writer", "--ignored"])
+        .args(["--exact", "tests::processes::writer", "--ignored"])
         .env(PATH, bench.path())
         .env(COUNT, count.to_string())
         .env(SIZE, size.to_string())
@@ -104,7 +104,7 @@ fn writers_that_are_killed_leave_a_log_that_verifies() {
             seq.and_then(|seq| seq.parse().ok()).unwrap_or(0_u64)
         };
         let before = lines();
-        // Killed while they write, not while they start.
+        // The processes are killed while they write, not while they start.
         while lines() < before + 50 && begun.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(1 + round));
         }

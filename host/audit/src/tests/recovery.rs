@@ -1,4 +1,4 @@
-//! What a crash can leave, and what somebody can take away.
+//! Recovery after crashes, and after files were removed.
 
 use std::io::Write;
 
@@ -40,7 +40,7 @@ fn a_line_that_lacks_only_its_end_is_one() {
     for count in [1, 3] {
         let bench = Bench::new();
         bench.write(count);
-        // As if the crash had come before the head was written.
+        // The state after a crash before the head was written.
         let head = fs::read(bench.file("audit.head")).unwrap();
         bench.write(1);
         let text = fs::read_to_string(bench.path()).unwrap();
@@ -155,14 +155,14 @@ fn in_a_rush_the_head_is_a_little_behind_and_never_more() {
         let head = fs::read(bench.file("audit.head")).unwrap();
         lines - Head::decode(&head).unwrap().seq
     };
-    // All at the same time, as far as their times say.
+    // All events have the same time.
     for lines in 1..=40 {
         log.record(&event(0)).unwrap();
         assert!(behind(lines) < 16, "{lines}");
         assert!(bench.report().ok && bench.found().is_empty());
     }
-    assert!(behind(40) > 0, "it is not written each time");
-    // What comes after a pause is on record at once, and so is the end.
+    assert!(behind(40) > 0, "the head is not written for each event");
+    // An event after a pause updates the head at once, and so does the end.
     log.record(&event(1_000)).unwrap();
     assert_eq!(behind(41), 0);
     log.record(&event(1_000)).unwrap();

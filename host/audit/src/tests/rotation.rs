@@ -1,4 +1,4 @@
-//! From one file to the next.
+//! Rotation to the next file.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn the_chain_goes_on_and_no_file_is_too_long() {
     assert!(report.ok && report.files > 4, "{report:?}");
     assert_eq!(report.findings, []);
     for path in segments(&bench) {
-        // The last line of a file says so, and is allowed to go beyond.
+        // The last line of a file is the `rotated` event, which may exceed the size.
         assert!(fs::metadata(&path).unwrap().len() <= 4096 + 512);
     }
     let first = segments(&bench)[0].clone();
@@ -47,7 +47,7 @@ fn old_files_go_and_the_log_says_so() {
     assert_eq!(report.files, 3);
     assert_eq!(bench.found(), [(Fault::Dropped, None, None)]);
     assert!(report.first > Some(50) && report.head.seq > 150);
-    // One file more than was said is gone.
+    // One file more than the log records is missing.
     fs::remove_file(&segments(&bench)[0]).unwrap();
     assert!(bench.found().iter().any(|found| found.0 == Fault::Removed));
 }
@@ -57,7 +57,7 @@ fn a_crash_at_any_step_of_a_rotation_loses_nothing() {
     let bench = small();
     bench.write(40);
     let full = segments(&bench)[0].clone();
-    // After the last line, before the file was renamed.
+    // A crash after the last line, before the file was renamed.
     let before = small();
     fs::copy(&full, before.path()).unwrap();
     let last = Log::at(before.path()).snapshot().unwrap().last(1).unwrap();
@@ -73,7 +73,7 @@ fn a_crash_at_any_step_of_a_rotation_loses_nothing() {
     before.write(1);
     assert_eq!(segments(&before).len(), 2);
     assert_eq!(before.found(), []);
-    // After it was renamed, before there was another.
+    // A crash after the file was renamed, before the next one existed.
     let after = small();
     fs::copy(&full, after.file(&entry.text("subject"))).unwrap();
     fs::write(after.file("audit.head"), format!("{head:<127}\n")).unwrap();
@@ -92,13 +92,13 @@ fn a_file_that_is_in_the_way_is_not_written_over() {
         log.record(&event(count)).unwrap();
         count += 1;
     }
-    // The same number of lines again.
+    // An equal number of lines, written again.
     let twin = small();
     let log = twin.open();
     let full = segments(&bench)[0].file_name().unwrap().to_owned();
     fs::write(twin.folder.path().join(&full), "mine").unwrap();
     let failed = (0..count).find_map(|number| log.record(&event(number)).err());
-    assert!(failed.unwrap().to_string().contains("in the way"));
+    assert!(failed.unwrap().to_string().contains("already exists"));
     assert_eq!(
         fs::read_to_string(twin.folder.path().join(&full)).unwrap(),
         "mine"
@@ -131,7 +131,7 @@ fn a_reader_follows_from_file_to_file() {
         .map(|line| Entry::read(line).unwrap().seq())
         .collect();
     assert_eq!(lines, (last - 49..=last).collect::<Vec<_>>());
-    // From here on.
+    // Only later lines are followed.
     let mut follower = Follower::behind(&log, snapshot).unwrap();
     bench.write(1);
     let lines = follower.poll().unwrap();

@@ -1,4 +1,4 @@
-//! What somebody can do to a log, and that each of it is noticed and named.
+//! Manipulations of a log, each of which is detected and named.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn with(change: impl FnOnce(&mut Vec<String>)) -> Bench {
     bench
 }
 
-/// A line with its number, joined to `prev`.
+/// A line with its number, linked to `prev`.
 fn forged(seq: u64, prev: Hash) -> String {
     format!(r#"{{"event":"call","tool":"evil","ok":true,"seq":{seq},"prev":"{prev}"}}"#)
 }
@@ -23,7 +23,7 @@ fn a_changed_line_is_named() {
     let changed = |at: usize| with(|lines| lines[at] = lines[at].replace("echo", "evil"));
     assert_eq!(changed(4).found(), [(Fault::Changed, Some(5), Some(5))]);
     assert_eq!(changed(0).found(), [(Fault::Changed, Some(1), Some(1))]);
-    // Nothing follows the last line but the head.
+    // Only the head follows the last line.
     let last = changed(LINES as usize - 1);
     assert_eq!(last.found(), [(Fault::Changed, Some(LINES), Some(LINES))]);
     let renumbered = with(|lines| lines[4] = lines[4].replace("\"seq\":5,", "\"seq\":50,"));
@@ -97,7 +97,7 @@ fn inserted_lines_are_named() {
     assert_eq!(copied.found(), [(Fault::Inserted, Some(8), Some(2))]);
     let foreign = with(|lines| lines.insert(7, "{\"event\":\"call\"}".to_owned()));
     assert_eq!(foreign.found(), [(Fault::Inserted, Some(8), None)]);
-    // With the right number and joined to the line before.
+    // With the right number and linked to the previous line.
     let joined = with(|lines| lines.insert(7, forged(8, Hash::of(lines[6].as_bytes()))));
     assert_eq!(joined.found(), [(Fault::Inserted, Some(8), Some(8))]);
     let at_the_end = with(|lines| {
@@ -123,7 +123,7 @@ fn a_history_that_is_written_anew_does_not_match_the_head_or_what_was_noted() {
         .collect();
     bench.put(&lines);
     assert_eq!(bench.found(), [(Fault::Changed, Some(LINES), Some(LINES))]);
-    // With another head nothing in these files tells.
+    // With another head, these files alone do not show the change.
     let head = format!(r#"{{"seq":{LINES},"hash":"{tip}"}}"#);
     fs::write(bench.file("audit.head"), format!("{head:<127}\n")).unwrap();
     assert_eq!(bench.found(), []);
@@ -132,7 +132,7 @@ fn a_history_that_is_written_anew_does_not_match_the_head_or_what_was_noted() {
     assert_eq!(report.findings[0].fault, Fault::NotNoted);
 }
 
-/// What is found against a line that somebody remembers as the last.
+/// The findings against a last line that was stored earlier.
 fn against(bench: &Bench, remembered: Head) -> Vec<(Fault, Option<u64>)> {
     let snapshot = Log::at(bench.path()).snapshot().unwrap();
     let report = verify(&snapshot, None, Some(remembered)).unwrap();
@@ -159,7 +159,7 @@ fn lines_taken_from_the_end_stay_a_fault_however_the_head_is_lost() {
             }
             assert_eq!(bench.found(), [(Fault::Headless, None, None)]);
             bench.write(6);
-            // The line that says so is named, and there is nothing to wash it off with.
+            // The line that records it is named, and later lines do not hide it.
             let said = left as u64 + 1;
             assert_eq!(bench.found(), [(Fault::Headless, Some(said), Some(said))]);
             bench.write(6);
@@ -201,7 +201,7 @@ fn a_crash_before_the_first_head_is_no_fault() {
     assert_eq!(bench.found(), []);
 }
 
-/// Numbers that are random enough, and the same each time.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -240,7 +240,7 @@ fn nothing_that_dice_do_to_a_log_stays_unnoticed() {
         }
         fs::write(bench.path(), &bytes).unwrap();
         let report = bench.report();
-        // Bytes without an end behind the last line are what a crash leaves; nothing was lost.
+        // A crash leaves bytes without a line end behind the last line; nothing was lost.
         let harmless = bytes.starts_with(&good) && !bytes.ends_with(b"\n");
         assert_eq!(
             report.ok, harmless,

@@ -42,7 +42,7 @@ fn one_that_is_dropped_is_kept_and_one_writes_for_all() {
     }
     assert_eq!(bench.report().lines, 0);
     drop(waiting.remove(0));
-    // It has written for the others too.
+    // It has written the others' events as well.
     assert_eq!(bench.report().lines, 3);
     for wait in &mut waiting {
         assert!(matches!(wait.as_mut().poll(&mut cx), Poll::Ready(Ok(()))));

@@ -1,8 +1,8 @@
-//! The numbers of lines that are missing so far.
+//! The numbers of missing lines.
 
 use super::Place;
 
-/// A row of numbers that no line has had yet.
+/// A range of numbers for which no line has been found yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) from: u64,
@@ -11,17 +11,17 @@ pub(super) struct Gap {
     pub(super) before: Place,
 }
 
-/// All of them, in the order in which they were noticed.
+/// All gaps, in the order in which they were found.
 #[derive(Debug, Default)]
 pub(super) struct Gaps(Vec<Gap>);
 
 impl Gaps {
-    /// The lines `from` to `to` are missing.
+    /// Records that the lines `from` to `to` are missing.
     pub(super) fn add(&mut self, from: u64, to: u64, before: Place) {
         self.0.push(Gap { from, to, before });
     }
 
-    /// A line has come after all; false if it was not missing.
+    /// Removes a line that was found later; returns false if it was not missing.
     pub(super) fn fill(&mut self, seq: u64) -> bool {
         let Some(at) = self
             .0
@@ -39,7 +39,7 @@ impl Gaps {
         true
     }
 
-    /// What is still missing from `first` on.
+    /// The gaps that remain, from line `first` on.
     pub(super) fn left(self, first: u64) -> impl Iterator<Item = Gap> {
         self.0.into_iter().filter_map(move |gap| {
             let from = gap.from.max(first);

@@ -1,4 +1,4 @@
-//! Lines that are none of the chain.
+//! Lines that do not belong to the chain.
 
 use sha2::{Digest, Sha256};
 
@@ -6,15 +6,15 @@ use super::{Place, Said};
 use crate::Hash;
 use crate::snapshot::Line;
 
-/// How many of them are named.
+/// Maximum number of lines that are listed.
 const NAMED_MAX: usize = 200;
 
-/// A row of lines that are none of the chain.
+/// Consecutive lines that do not belong to the chain.
 #[derive(Default)]
 pub(super) struct Loose {
     places: Vec<Place>,
     lines: u64,
-    /// Bytes and their digest, without the end of the last line.
+    /// The number of bytes and their digest, without the end of the last line.
     bytes: u64,
     digest: Sha256,
     ended: bool,
@@ -35,7 +35,7 @@ impl Loose {
         }
     }
 
-    /// Where they are, as many as are named.
+    /// The positions of the lines, up to [`NAMED_MAX`].
     pub(super) fn places(&self) -> &[Place] {
         &self.places
     }
@@ -52,13 +52,13 @@ impl Loose {
         self.bytes
     }
 
-    /// Whether the last of them has its end.
+    /// Returns true if the last line has its line end.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether they are what the writer that went on has found. The end of the last line is among it, or was
-    /// written by that writer.
+    /// Returns true if these are the bytes that the next writer has recorded. The last line end may be among them, or
+    /// was written by that writer.
     pub(super) fn is(&self, said: &Said) -> bool {
         let with_end = self.digest.clone().chain_update(b"\n");
         [

@@ -1,4 +1,4 @@
-//! The way along the log, line by line: what was expected, what came, and what that means.
+//! The verification, line by line: compares each line with the expected one and interprets the difference.
 
 use super::gaps::Gaps;
 use super::loose::Loose;
@@ -7,21 +7,21 @@ use crate::head::Known;
 use crate::snapshot::Line;
 use crate::{Hash, Head, Kind};
 
-/// A line that may be the one before the next: there are several if one of them was put in.
+/// A possible predecessor of the next line: there are several if a line was inserted.
 struct Candidate {
-    /// None before the first line.
+    /// `None` before the first line.
     place: Option<Place>,
     hash: Hash,
 }
 
-/// What is known so far.
+/// The state of the verification.
 pub(super) struct Walk {
     head: Option<Head>,
     noted: Option<String>,
     remembered: Option<Head>,
-    /// The line that has the number of the one that is remembered.
+    /// The line with the number of the remembered one.
     remembered_at: Option<(Place, Hash)>,
-    /// The number of the last line, and who may be it. Nobody if that line is known to be another.
+    /// The number of the last line, and the candidates for it. Empty if that line is known to be wrong.
     seq: u64,
     tips: Vec<Candidate>,
     first: Option<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Walk {
     gaps: Gaps,
     loose: Option<Loose>,
     first_kept: u64,
-    /// Whether the line was met that the head names, and where one of its number is another.
+    /// True if the line named by the head was found, and the position of another line with its number.
     head_met: bool,
     head_missed: Option<Place>,
     noted_at: Option<u64>,
@@ -54,7 +54,7 @@ impl Walk {
             gaps: Gaps::default(),
             loose: None,
             first_kept: 1,
-            // The head of a log without lines.
+            // The head of an empty log.
             head_met: head == Some(Head::START),
             head_missed: None,
             noted_at: None,
@@ -72,12 +72,12 @@ impl Walk {
         });
     }
 
-    /// A line that is none of the chain.
+    /// Handles a line that does not belong to the chain.
     pub(super) fn loose(&mut self, line: Line<'_>) {
         self.loose.get_or_insert_default().push(line);
     }
 
-    /// A line of the chain.
+    /// Handles a line of the chain.
     pub(super) fn line(&mut self, own: Own) {
         self.lines += 1;
         self.first = Some(self.first.map_or(own.seq, |first| first.min(own.seq)));
@@ -99,7 +99,7 @@ impl Walk {
         }
         if let Some(what) = lost(&own.said) {
             let text = format!(
-                "audit.head was {what} when this was written: lines may have been taken from the end before it"
+                "audit.head was {what} when this was written: lines before it may have been removed from the end"
             );
             self.find(Fault::Headless, Some(&own.place), Some(own.seq), text);
         }
@@ -119,11 +119,11 @@ impl Walk {
         }
     }
 
-    /// Lines that are none of the chain, and the line of the chain behind them.
+    /// Handles lines that do not belong to the chain, before a line that does.
     fn between(&mut self, loose: Loose, own: &Own) {
         if own.said.event == Kind::Recovered.as_str() && loose.is(&own.said) {
             let text = format!(
-                "{} bytes that a crash has torn off; line {} says so",
+                "{} bytes torn off by a crash; recorded in line {}",
                 loose.bytes(),
                 own.seq
             );
@@ -137,17 +137,17 @@ impl Walk {
         }
     }
 
-    /// There are as many loose lines as lines are missing.
+    /// Handles as many loose lines as there are missing ones.
     fn changed(&mut self, loose: &Loose) {
         for (seq, place) in (self.seq + 1..).zip(loose.places()) {
-            let text = "it no longer has the form of a line of the log".to_owned();
+            let text = "it no longer has the format of a log line".to_owned();
             self.find(Fault::Changed, Some(place), Some(seq), text);
         }
     }
 
     fn inserted(&mut self, loose: &Loose) {
         for place in loose.places() {
-            let text = "it is no line of this log".to_owned();
+            let text = "it is not a line of this log".to_owned();
             self.find(Fault::Inserted, Some(place), None, text);
         }
     }
@@ -161,7 +161,7 @@ impl Walk {
         });
     }
 
-    /// The line that was expected.
+    /// Handles the expected line.
     fn joined(&mut self, own: Own) {
         let tips = std::mem::take(&mut self.tips);
         let before = tips.iter().position(|tip| tip.hash == own.prev);
@@ -170,7 +170,7 @@ impl Walk {
                 Some(place) => (place, self.seq),
                 None => (&own.place, own.seq),
             };
-            let text = "it is not the line that the next one was written after".to_owned();
+            let text = "it is not the line that the next one links to".to_owned();
             self.find(Fault::Changed, Some(place), Some(seq), text);
         }
         self.others(tips, before.unwrap_or_default());
@@ -178,24 +178,21 @@ impl Walk {
         self.accept(own, seq);
     }
 
-    /// Of several lines with one number only `right` is right.
+    /// Reports all candidates for a number except `right`.
     fn others(&mut self, tips: Vec<Candidate>, right: usize) {
         for (at, tip) in tips.into_iter().enumerate() {
             if at != right {
-                let text = "another line has its number, and is the right one".to_owned();
+                let text = "another line with its number is the right one".to_owned();
                 self.find(Fault::Inserted, tip.place.as_ref(), Some(self.seq), text);
             }
         }
     }
 
-    /// A line from further on.
+    /// Handles a line with a higher number than expected.
     fn forward(&mut self, own: Own) {
         let expected = self.seq + 1;
         if self.tips.iter().any(|tip| tip.hash == own.prev) {
-            let text = format!(
-                "it says that it is line {}, and it is line {expected}",
-                own.seq
-            );
+            let text = format!("its number is {}, but it is line {expected}", own.seq);
             self.find(Fault::Changed, Some(&own.place), Some(expected), text);
             self.accept(own, expected);
         } else {
@@ -205,24 +202,24 @@ impl Walk {
         }
     }
 
-    /// A line from further back.
+    /// Handles a line with a lower number than expected.
     fn backward(&mut self, own: Own) {
         if self.gaps.fill(own.seq) {
             let text = "it was written before the line above it".to_owned();
             self.find(Fault::Reordered, Some(&own.place), Some(own.seq), text);
         } else if own.seq == self.seq && self.tips.iter().all(|tip| tip.hash != own.hash) {
-            // The next line tells which of them is right.
+            // The next line shows which of them is right.
             self.tips.push(Candidate {
                 place: Some(own.place),
                 hash: own.hash,
             });
         } else {
-            let text = "a line with its number was there before".to_owned();
+            let text = "an earlier line has the same number".to_owned();
             self.find(Fault::Inserted, Some(&own.place), Some(own.seq), text);
         }
     }
 
-    /// The end of the log.
+    /// Completes the verification at the end of the log.
     pub(super) fn finish(mut self, known: Known) -> Report {
         let cut = self.loose.take().and_then(|loose| self.end(loose));
         let tips = std::mem::take(&mut self.tips);
@@ -235,7 +232,7 @@ impl Walk {
         self.check_memory();
         if let (Some(noted), None) = (&self.noted, self.noted_at) {
             let text = format!(
-                "no line has the noted hash {noted}: the log was written anew or cut since, or the line has gone with an old file"
+                "no line has the noted hash {noted}: the log was rewritten or cut since then, or the line was removed with an old file"
             );
             self.find(Fault::NotNoted, None, None, text);
         }
@@ -254,20 +251,20 @@ impl Walk {
         }
     }
 
-    /// Lines at the end that are none of the chain. The place is where the line stands that the head names and
-    /// that is cut off.
+    /// Handles lines at the end that do not belong to the chain. Returns the position of an incomplete line if the
+    /// head names lines beyond the last one.
     fn end(&mut self, loose: Loose) -> Option<Place> {
         let ahead = self
             .head
             .map_or(0, |head| head.seq.saturating_sub(self.seq));
         if ahead == 0 && !loose.is_ended() {
-            let text = format!("{} bytes that a crash has torn off", loose.bytes());
+            let text = format!("{} bytes torn off by a crash", loose.bytes());
             self.find(Fault::Torn, loose.first(), None, text);
         } else if !loose.is_ended() {
             return loose.places().last().cloned();
         } else if ahead == loose.lines() {
             self.changed(&loose);
-            // They are not missing.
+            // The changed lines are not missing.
             self.head = None;
         } else {
             self.inserted(&loose);
@@ -275,14 +272,14 @@ impl Walk {
         None
     }
 
-    /// What is missing in the middle or at the beginning.
+    /// Reports missing lines in the middle and at the beginning.
     fn missing(&mut self) {
         for gap in std::mem::take(&mut self.gaps).left(self.first_kept) {
             let text = format!("{} missing before it", lines(gap.from, gap.to));
             self.find(Fault::Removed, Some(&gap.before), Some(gap.from), text);
         }
         if let Some(last) = self.first_kept.checked_sub(1).filter(|last| *last > 0) {
-            let text = format!("lines 1 to {last} have gone, as `audit.keep` says");
+            let text = format!("lines 1 to {last} were removed according to `audit.keep`");
             self.find(Fault::Dropped, None, None, text);
         }
     }
@@ -290,11 +287,11 @@ impl Walk {
     fn check_head(&mut self, known: Known, cut: Option<&Place>) {
         match known {
             Known::Damaged => {
-                let text = "audit.head cannot be read: nothing says where the log ends".to_owned();
+                let text = "audit.head is not valid, so the end of the log is unknown".to_owned();
                 self.find(Fault::Headless, None, None, text);
             }
             Known::Nothing if self.lines > 0 => {
-                let text = "audit.head is missing: nothing says where the log ends".to_owned();
+                let text = "audit.head is missing, so the end of the log is unknown".to_owned();
                 self.find(Fault::Headless, None, None, text);
             }
             Known::Nothing => {}
@@ -306,7 +303,7 @@ impl Walk {
         }
     }
 
-    /// Against what somebody remembers who is not where the log is.
+    /// Compares the log with the last line that was stored outside of its folder.
     fn check_memory(&mut self) {
         let Some(remembered) = self.remembered else {
             return;
@@ -315,21 +312,21 @@ impl Walk {
         match self.remembered_at.take() {
             Some((_, hash)) if hash == remembered.hash => {}
             Some((place, _)) => {
-                let text = "it is not the line that was remembered: the log was written anew since"
+                let text = "it differs from the last line stored earlier: the log was rewritten since then"
                     .to_owned();
                 self.find(Fault::Forgotten, Some(&place), Some(seq), text);
             }
             None if seq > self.seq => {
                 let text = format!(
-                    "the log had come to line {seq}, and {}: its end was taken away since",
+                    "the log had reached line {seq}, but {}: lines were removed from its end",
                     match self.seq {
-                        0 => "there is none now".to_owned(),
-                        last => format!("its last is line {last}"),
+                        0 => "it is empty now".to_owned(),
+                        last => format!("its last line is {last} now"),
                     }
                 );
                 self.find(Fault::Forgotten, None, Some(self.seq + 1), text);
             }
-            // It is in a gap that is named, or has gone with an old file.
+            // The line is in a gap that is reported, or was removed with an old file.
             None => {}
         }
     }
@@ -337,7 +334,7 @@ impl Walk {
     fn compare(&mut self, head: Head, cut: Option<&Place>) {
         if head.seq > self.seq {
             let text = format!(
-                "{} missing at the end, which audit.head names: removed, or lost in a power failure (`audit.durability: fsync` waits for the disk)",
+                "{} missing at the end according to audit.head: removed, or lost in a power failure (`audit.durability: fsync` waits for the disk)",
                 lines(self.seq + 1, head.seq)
             );
             self.find(Fault::Truncated, cut, Some(self.seq + 1), text);
@@ -351,17 +348,17 @@ impl Walk {
                 found.file.as_deref() == Some(&place.file) && found.line == Some(place.line)
             };
             if !self.findings.iter().any(known) {
-                let text = "it is not the line that audit.head names".to_owned();
+                let text = "it differs from the line that audit.head names".to_owned();
                 self.find(Fault::Changed, Some(&place), Some(head.seq), text);
             }
         } else if !self.findings.iter().any(|found| found.fault.is_bad()) {
-            let text = format!("audit.head names line {}, which is not there", head.seq);
+            let text = format!("audit.head names line {}, which is missing", head.seq);
             self.find(Fault::Headless, None, Some(head.seq), text);
         }
     }
 }
 
-/// What the log says about a head that was not there when a line was written.
+/// The text about a lost head that a line records.
 fn lost(said: &Said) -> Option<String> {
     let lost = said.lost_head.as_deref()?;
     (said.event == Kind::Recovered.as_str()).then(|| mimir_core::text::visible(lost))

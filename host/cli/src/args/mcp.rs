@@ -5,7 +5,9 @@ use mimir_core::config::SandboxMode;
 
 const ALLOW_HELP: &str = "\
 --allow names the tools that run without asking: `reads` (tools that only read, or that reach nothing
-outside their sandbox), `all`, `none`, or a comma-separated list of tool names. The others ask each time.";
+outside their sandbox), `all`, `none`, or a comma-separated list of tool names. The others ask each time.
+Results count as third-party content, which marks a session: --own-data declares that the server
+returns only your own data.";
 
 const ADD_HELP: &str = "\
 A package runs in a sandbox: no network except the hosts of --network, no workspace folders except those
@@ -49,9 +51,8 @@ pub(super) enum RawMcp {
         /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
-        /// The tools that run without asking
-        #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
-        allow: Allow,
+        #[command(flatten)]
+        trust: ServerTrust,
         /// Without a terminal: the digest of the texts that you have seen, from `mimir mcp test NAME --json`
         #[arg(long, value_name = "DIGEST")]
         approve: Option<String>,
@@ -162,9 +163,8 @@ pub(super) struct RawServer {
     /// Allow install scripts of packages; they run in the sandbox of the download
     #[arg(long, conflicts_with = "url")]
     install_scripts: bool,
-    /// The tools that run without asking
-    #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
-    allow: Allow,
+    #[command(flatten)]
+    trust: ServerTrust,
     /// Without a terminal: trust it if its texts have this digest, from `mimir mcp test NAME --json`
     #[arg(long, value_name = "DIGEST")]
     approve: Option<String>,
@@ -231,12 +231,45 @@ pub struct McpAdd {
     pub folders: Vec<String>,
     /// True if install scripts are run.
     pub install_scripts: bool,
-    /// The tools that run without asking.
-    pub allow: Allow,
+    /// Rights of its tools.
+    pub trust: ServerTrust,
     /// Digest of the texts that the person has seen.
     pub approve: Option<String>,
     /// True if the settings are written without starting the server.
     pub no_start: bool,
+}
+
+/// Rights that a person gives to the tools of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ServerTrust {
+    /// The tools that run without asking
+    #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
+    pub allow: Allow,
+    /// Their results are your own data, not third-party content: reading them does not mark a session
+    #[arg(long)]
+    pub own_data: bool,
+    /// The reading tools do not ask after untrusted content was read, although they send arguments to the server
+    #[arg(long)]
+    pub accept_untrusted: bool,
+}
+
+impl ServerTrust {
+    /// Writes the options that make this value, each with a blank before it.
+    pub fn options(&self) -> String {
+        let mut options = match &self.allow {
+            Allow::Reads => String::new(),
+            Allow::All => " --allow all".to_owned(),
+            Allow::Nothing => " --allow none".to_owned(),
+            Allow::Tools(names) => format!(" --allow {}", names.join(",")),
+        };
+        if self.own_data {
+            options += " --own-data";
+        }
+        if self.accept_untrusted {
+            options += " --accept-untrusted";
+        }
+        options
+    }
 }
 
 /// Selection of a server's tools that run without asking.
@@ -296,8 +329,8 @@ pub enum McpWish {
     Trust {
         /// The name of the server.
         name: String,
-        /// The tools that run without asking.
-        allow: Allow,
+        /// Rights of its tools.
+        trust: ServerTrust,
         /// Digest of the texts that the person has seen.
         approve: Option<String>,
         /// True if the approvals go into the user settings.
@@ -350,12 +383,12 @@ impl RawMcp {
             Self::Test { name } => McpWish::Test { name },
             Self::Trust {
                 name,
-                allow,
+                trust,
                 approve,
                 user,
             } => McpWish::Trust {
                 name,
-                allow,
+                trust,
                 approve,
                 user,
             },
@@ -463,7 +496,7 @@ impl RawServer {
             user: self.user,
             folders: self.folders,
             install_scripts: self.install_scripts,
-            allow: self.allow,
+            trust: self.trust,
             approve: self.approve,
             no_start: self.no_start,
         }

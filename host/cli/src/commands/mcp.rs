@@ -44,9 +44,9 @@ pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<E
         McpWish::Trust {
             name,
             user,
-            allow,
+            trust,
             approve,
-        } => add::trust(globals, printer, &name, user, &allow, approve.as_deref()).await,
+        } => add::trust(globals, printer, &name, user, &trust, approve.as_deref()).await,
         McpWish::Remove { name, user } => remove(globals, printer, &name, user),
         McpWish::Import {
             from,

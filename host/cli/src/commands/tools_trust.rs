@@ -10,6 +10,7 @@ use mimir_core::{Code, Decision, Registry, Source, Tool, ToolError};
 use serde_json::json;
 
 use crate::args::{Globals, TrustWish};
+use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, grant, note};
 use crate::terminal;
@@ -26,16 +27,29 @@ pub(super) use named::set_prefix;
 pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Result<Exit, Failure> {
     let setup = Setup::find(globals.workspace.as_deref())?;
     let ledger = setup.own_ledger()?;
-    let mut registry = setup.registry().await;
-    let mut name = wish.name.clone();
-    if let Some(prefix) = &wish.prefix {
-        // All of its tools may be skipped because of their names.
-        let location = location(&registry, &name)?;
-        named::set_prefix(&ledger, &location, prefix)?;
-        registry = setup.registry().await;
-        name = location;
+    let Some(prefix) = &wish.prefix else {
+        return grant_rights(&setup, &ledger, printer, &wish, &wish.name).await;
+    };
+    // All of its tools may be skipped because of their names, so the prefix is written before the plugin is looked up.
+    let location = location(&setup.registry().await, &wish.name)?;
+    let previous = named::set_prefix(&ledger, &location, prefix)?;
+    let granted = grant_rights(&setup, &ledger, printer, &wish, &location).await;
+    if granted.is_err() {
+        named::set_prefix(&ledger, &location, &previous)?;
     }
-    let mut plugin = plugin(&registry, &name)?;
+    granted
+}
+
+/// Shows the rights of a plugin and stores the grant that the person gives.
+async fn grant_rights(
+    setup: &Setup,
+    ledger: &UserLedger,
+    printer: Printer,
+    wish: &TrustWish,
+    name: &str,
+) -> Result<Exit, Failure> {
+    let registry = setup.registry().await;
+    let mut plugin = plugin(&registry, name)?;
     let Some(tool) = plugin.first() else {
         return Err(Failure::usage("the plugin has no tools"));
     };
@@ -47,7 +61,7 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
         )));
     }
     let location = tool.origin.location.clone();
-    let named = named::rights(&setup, &ledger, &wish, tool)?;
+    let named = named::rights(setup, ledger, wish, tool)?;
     if tool.trust == Trust::Harmless && named.is_empty() {
         if wish.prefix.is_some() {
             return renamed(printer, &location, &plugin);
@@ -80,14 +94,14 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
             grant::show(&plugin, &wish.without);
             if !terminal::confirm("Grant this?")? {
                 return Err(refused(format!(
-                    "nothing was granted; without a terminal, name the digest of the build: `mimir tools trust {} --digest {}`",
-                    tool.name(),
+                    "nothing was granted; without a terminal, name the digest of the build: `{} --digest {}`",
+                    command_line(),
                     tool.origin.digest
                 )));
             }
         }
     }
-    let Some(grant) = Grant::new(&plugin, wish.without) else {
+    let Some(grant) = Grant::new(&plugin, wish.without.clone()) else {
         return Err(Failure::usage("the plugin has no tools"));
     };
     let grant = grant.with_named(named);

@@ -1,11 +1,11 @@
-//! Where addresses are scarce, there is no pool of memories: calls work all the same, and `doctor` says how.
+//! With little address space there is no memory pool: calls still work, and `doctor` reports it.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs mimir with 4 GB of addresses: less than one memory reserves where there are plenty.
+/// Runs mimir with 4 GB of address space: less than a single memory reserves by default.
 fn cramped(home: &Path, args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new("sh")
         .args(["-c", "ulimit -v 4000000; exec \"$@\"", "sh"])

@@ -1,4 +1,4 @@
-//! `mimir run` and `mimir chat` against a model on a port of this machine that says what is written down for it.
+//! `mimir run` and `mimir chat` with a scripted model on a local port.
 
 use crate::kit;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::kit::{mimir, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace whose user has these settings beside the model of the script.
+/// A workspace with user settings, in addition to the scripted model.
 fn home(script: &Script, api: &str, settings: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let user = kit::config(home.path());
@@ -25,7 +25,7 @@ fn home(script: &Script, api: &str, settings: &str) -> TempDir {
     home
 }
 
-/// The events of a run, and how it ended.
+/// The exit code and the events of a run.
 fn events(home: &Path, task: &str, more: &[&str]) -> (i32, Vec<Value>) {
     let mut args = vec!["run", task, "--json"];
     args.extend(more);
@@ -71,7 +71,7 @@ fn a_task_is_done_in_all_protocols() {
             (&result["name"], &result["outcome"]["ok"]),
             (&json!("read_file"), &json!(true))
         );
-        // All of it is on record.
+        // All of it is in the audit log.
         let (code, _, err) = run(home.path(), &["audit", "verify"]);
         assert_eq!(code, 0, "{err}");
         let id = end["conversation"].as_str().unwrap();
@@ -122,7 +122,7 @@ fn a_task_on_stdin_and_one_that_is_none() {
 #[test]
 fn the_model_of_the_settings_is_asked() {
     let script = Script::start(vec![says("hello")]);
-    // What is set as `model` is asked, and --model goes before it.
+    // `model` in the settings selects the model, and --model overrides it.
     let home = home(&script, "openai", "");
     assert_eq!(events(home.path(), "hi", &[]).0, 0);
     assert_eq!(events(home.path(), "hi", &["--model", "local/other"]).0, 0);
@@ -141,7 +141,7 @@ fn the_model_of_the_settings_is_asked() {
         let message = end(&events)["error"]["message"].as_str().unwrap();
         assert!(message.contains(words), "{message}");
     }
-    // Without any it says what to write.
+    // Without any model, the error says what to write.
     fs::write(kit::config(home.path()).join("config.yml"), "").unwrap();
     let (code, _, err) = run(home.path(), &["run", "hi"]);
     assert_eq!(code, 2);
@@ -158,7 +158,7 @@ fn each_protocol_is_spoken_where_it_is_set() {
         ("gemini", "/v1/chat/completions"),
         ("ollama", "/v1/chat/completions"),
     ] {
-        // `api` says how, and `url` where; both are in the block that `home` writes.
+        // `api` sets the format, and `url` the address; both are in the block that `home` writes.
         let script = Script::start(vec![says("hello")]);
         let home = home(&script, api, "");
         let (code, events) = events(home.path(), "hi", &[]);
@@ -199,7 +199,7 @@ fn the_key_is_sent_and_seen_nowhere() {
                 }
             }
         }
-        // Without it nothing is sent, and the command that keeps it is named.
+        // Without the key nothing is sent, and the error names the command that stores it.
         let (code, _, err) = run(home.path(), &["run", "hi"]);
         assert_eq!(code, 1, "{err}");
         assert!(err.contains("mimir secrets set LOCAL"), "{err}");
@@ -209,7 +209,7 @@ fn the_key_is_sent_and_seen_nowhere() {
 
 #[test]
 fn money_is_counted_and_bounded() {
-    // Each answer takes 100 tokens sent and 10 answered, so 0.002 by `prices` of input 10 and output 100.
+    // Each answer takes 100 input and 10 output tokens, which is 0.002 with `prices` of input 10 and output 100.
     let script = Script::start(vec![says("hello")]);
     let one = home(&script, "openai", "");
     let (_, told) = events(one.path(), "hi", &[]);
@@ -229,7 +229,7 @@ fn money_is_counted_and_bounded() {
             .contains("agent.maxCost")
     );
     assert!(end(&told)["spent"]["cost"].as_f64().unwrap() <= 0.12);
-    // A model without a price cannot be bounded by money.
+    // A cost limit cannot be applied to a model without a price.
     let (code, told) = events(home.path(), "hi", &["--model", "local/other"]);
     assert_eq!(code, 2);
     assert!(
@@ -382,7 +382,7 @@ fn a_project_sends_no_conversation_anywhere_before_it_is_accepted() {
     assert_eq!(run(home.path(), &["run", "hi"]).1, "mine now\n");
 }
 
-/// What a chat says to these lines on its stdin, which is no terminal.
+/// The output of a chat with these lines on its stdin, which is not a terminal.
 fn chat(home: &Path, args: &[&str], lines: &str) -> (i32, String, String) {
     let mut all = vec!["chat"];
     all.extend(args);

@@ -1,4 +1,4 @@
-//! `mimir audit` and the keys of `audit`, as a shell sees them.
+//! `mimir audit` and the keys of `audit`, in a shell.
 
 use crate::kit;
 use std::fs;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 fn home(config: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();
-    // What a project says about its record does not count by itself.
+    // A project's audit settings have no effect on their own.
     let own = kit::config(home.path());
     fs::create_dir_all(&own).unwrap();
     fs::write(own.join("config.yml"), config).unwrap();
@@ -25,7 +25,7 @@ fn log(home: &Path) -> PathBuf {
     home.join(".mimir/state/audit.jsonl")
 }
 
-/// Calls that leave a line: of a tool that is not there, and of one that a rule denies.
+/// Calls that each leave a line: of a missing tool, and of one that a rule denies.
 fn calls(home: &Path, count: usize) {
     for _ in 0..count {
         run(home, &["call", "no_such_tool", "secretive=words"]);
@@ -121,7 +121,7 @@ fn events_are_filtered() {
 #[test]
 fn files_and_arguments_are_kept_as_the_config_says() {
     let quiet = home("audit: {maxBytes: 4096, keep: 2}\n");
-    // A refused call is a line of some 350 bytes.
+    // A refused call is a line of about 350 bytes.
     calls(quiet.path(), 60);
     let (code, out, _) = run(quiet.path(), &["audit", "verify", "--json"]);
     let report = json(&out);
@@ -142,7 +142,7 @@ fn files_and_arguments_are_kept_as_the_config_says() {
     );
 }
 
-/// A run of `tail -f`, with what it prints.
+/// A run of `tail -f`, with its output.
 struct Follow(Child, BufReader<ChildStdout>);
 
 fn follow(home: &Path) -> Follow {
@@ -162,7 +162,7 @@ impl Follow {
     }
 }
 
-/// How the program ends; the test ends it if it does not.
+/// The exit code of the program, which is killed if it does not end.
 fn ended(mut child: Child) -> Option<i32> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
@@ -202,7 +202,7 @@ fn a_tail_follows_over_files_and_ends_when_it_is_told_or_nobody_reads() {
         .status();
     assert!(told.unwrap().success());
     assert_eq!(ended(tail.0), Some(0));
-    // Nothing more is written, and it ends all the same.
+    // The program ends although nothing more is written.
     let Follow(child, out) = gone;
     drop(out);
     assert_eq!(ended(child), Some(0));
@@ -237,7 +237,7 @@ fn a_log_whose_end_is_taken_away_stays_at_fault() {
         out.contains("headless") && out.contains("forgotten"),
         "{out}"
     );
-    // Calls that come after do not wash it off, whoever repairs the head.
+    // Later calls do not hide it, even if the head is repaired.
     let (_, _, warned) = run(home.path(), &["call", "no_such_tool"]);
     assert!(warned.contains("mimir audit verify"), "{warned}");
     calls(home.path(), 8);
@@ -245,16 +245,16 @@ fn a_log_whose_end_is_taken_away_stays_at_fault() {
     assert_eq!(code, 1);
     assert!(out.contains("audit.jsonl:4 (line 4"), "{out}");
     assert!(out.contains("forgotten"), "{out}");
-    // Nor does it help to take away all of it.
+    // Removing the whole log does not help either.
     fs::remove_dir_all(&folder).unwrap();
     let (code, out, said) = verified();
     assert_eq!(code, 1);
-    assert!(out.contains("the log had come to line 6"), "{out}");
+    assert!(out.contains("the log had reached line 6"), "{out}");
     calls(home.path(), 1);
     assert_eq!(verified().0, 1);
     let (_, out, _) = run(home.path(), &["doctor"]);
     assert!(out.contains("the log was replaced"), "{out}");
-    // Whoever did it himself is told the way out.
+    // A person who removed it deliberately is told how to go on.
     let place = said.split("remove ").last().unwrap();
     let place = place.trim_end().trim_end_matches(" too");
     fs::remove_file(place).unwrap();
@@ -274,7 +274,7 @@ fn a_log_that_others_go_on_with_is_the_same_log() {
     let head = head.unwrap();
     let old = fs::read(&head).unwrap();
     calls(home.path(), 3);
-    // As if the three after it had been killed before they could remember anything.
+    // Simulates that the three processes after it were killed before they could write the head.
     fs::write(&head, &old).unwrap();
     calls(home.path(), 1);
     assert_eq!(run(home.path(), &["audit", "verify"]).0, 0);

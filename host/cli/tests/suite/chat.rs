@@ -1,4 +1,4 @@
-//! `mimir chat` on a real terminal, with a model on a port of this machine that says what is written down for it.
+//! `mimir chat` in a real terminal, with a scripted model on a local port.
 #![cfg(unix)]
 
 use crate::kit;
@@ -11,18 +11,18 @@ use crate::kit::script::{Script, Step, calls, says};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A terminal of tmux with a shell in it, over a workspace.
+/// A tmux terminal with a shell in a workspace.
 struct Screen {
     home: TempDir,
     script: Script,
     socket: String,
 }
 
-/// Nothing takes this long that goes well; the first call of a tool compiles it.
+/// Longer than any successful step; the first call of a tool compiles it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Screen {
-    /// A shell in a workspace whose user has this model and these settings.
+    /// A shell in a workspace with this model and these settings.
     fn new(name: &str, steps: Vec<Step>, settings: &str) -> Self {
         let script = Script::start(steps);
         let home = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ impl Screen {
             .filter_map(|(name, value)| Some((name, value?)));
         let started = tmux.envs(set).status().unwrap();
         assert!(started.success());
-        // A shell of root's does not take it from its environment.
+        // A root shell does not take it from its environment.
         screen.line("PS1='sh''ell> '");
         screen.see("shell>");
         screen
@@ -62,7 +62,7 @@ impl Screen {
         command
     }
 
-    /// What stands on it.
+    /// The text on the screen.
     fn shown(&self) -> String {
         let output = self
             .tmux(&["capture-pane", "-p", "-S", "-200"])
@@ -71,12 +71,12 @@ impl Screen {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Waits until this stands on it.
+    /// Waits until the screen shows this text.
     fn see(&self, words: &str) {
         self.sees(words, 1);
     }
 
-    /// Waits until this stands on it so often.
+    /// Waits until the screen shows this text a number of times.
     fn sees(&self, words: &str, times: usize) {
         let start = Instant::now();
         while self.shown().matches(words).count() < times {
@@ -89,7 +89,7 @@ impl Screen {
         }
     }
 
-    /// Presses keys, by tmux's names for them.
+    /// Presses keys, by their tmux names.
     fn press(&self, keys: &[&str]) {
         let mut args = vec!["send-keys"];
         args.extend(keys);
@@ -107,7 +107,7 @@ impl Screen {
         self.press(&["Enter"]);
     }
 
-    /// Leaves, once the prompt is there: before that Ctrl-D is nobody's.
+    /// Leaves the chat once the prompt is shown: before that Ctrl-D would be ignored.
     fn leave(&self) {
         std::thread::sleep(Duration::from_millis(500));
         self.press(&["C-d"]);
@@ -122,7 +122,7 @@ impl Screen {
         self.see("/help lists commands");
     }
 
-    /// Waits until the model was asked so often.
+    /// Waits until the model has received a number of requests.
     fn asked(&self, times: usize) -> String {
         let start = Instant::now();
         while self.script.asked().len() < times {
@@ -164,7 +164,7 @@ fn a_person_talks_edits_and_leaves() {
         "{shown}"
     );
     assert!(shown.contains("✓ read_file"), "{shown}");
-    // A line that goes on.
+    // A line that is continued.
     screen.line("one \\");
     screen.line("two");
     assert!(
@@ -173,7 +173,7 @@ fn a_person_talks_edits_and_leaves() {
         screen.asked(3)
     );
     screen.see("both");
-    // Tab completes commands and tools, and what was typed comes back.
+    // Tab completes commands and tools, and the history has earlier lines.
     screen.press(&["/", "c", "o", "Tab", "Enter"]);
     screen.see("3 answers, 1 call");
     screen.press(&["u", "s", "e", "Space", "r", "e", "a", "d", "_", "Tab"]);
@@ -187,7 +187,7 @@ fn a_person_talks_edits_and_leaves() {
     screen.see("again");
     screen.leave();
     screen.see("mimir chat --resume");
-    // The terminal is as it was.
+    // The terminal is in its original state.
     screen.line("echo he''re");
     screen.see("here");
 }
@@ -214,7 +214,7 @@ fn a_person_is_asked_inline_and_what_is_typed_later_is_no_answer() {
     screen.line("n");
     screen.see("then not");
     assert!(screen.asked(2).contains("APPROVAL_DENIED"));
-    // A question that is left takes no line of those that follow.
+    // A cancelled prompt consumes none of the following lines.
     screen.line("tidy up again");
     screen.sees("[n]o >", 2);
     std::thread::sleep(Duration::from_millis(300));
@@ -285,7 +285,7 @@ fn a_talk_that_goes_on_has_read_what_strangers_wrote() {
     assert!(screen.asked(4).contains("APPROVAL_DENIED"));
 }
 
-/// Asks about a call, and goes on when it was not made.
+/// A reply that makes a call, and one after the refusal of the call.
 fn asks_and_goes_on() -> Vec<Step> {
     vec![
         calls("delete_file", json!({"path": "notes.txt"})),
@@ -321,7 +321,7 @@ fn arguments_that_are_typed_end_with_their_question() {
 #[ignore = "needs tmux"]
 fn an_editor_ends_with_its_question() {
     let settings = "approvals: {timeoutMs: 4000}\n";
-    // The one ends when it is asked to, the other does not.
+    // One program ends on SIGTERM, the other does not.
     for (name, trap) in [("editor", ""), ("deaf", "trap '' TERM\n")] {
         let screen = Screen::new(name, asks_and_goes_on(), settings);
         let editor = screen.home.path().join("editor.sh");
@@ -353,7 +353,7 @@ fn an_editor_ends_with_its_question() {
             screen.see(answer);
         }
         screen.leave();
-        // What is typed is shown again.
+        // The terminal echoes input again.
         screen.line("echo he''re");
         screen.see("echo he''re");
         screen.see("\nhere");

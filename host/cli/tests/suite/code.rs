@@ -1,4 +1,4 @@
-//! `run_code` by the program, where an interpreter runs the code: in the sandbox of commands, or in a container.
+//! `run_code` with an interpreter: in the sandbox of commands, or in a container.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::kit::{config, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace of somebody with these settings.
+/// A workspace with these user settings.
 fn workspace(settings: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(home.path().join(".mimir")).unwrap();
@@ -17,7 +17,7 @@ fn workspace(settings: &str) -> TempDir {
     home
 }
 
-/// The outcome of a call; `approve` is what stands in for a person.
+/// The outcome of a call; `approve` simulates the person's answer.
 fn call(home: &Path, approve: &str, arguments: &Value) -> (i32, Value) {
     let words = ["call", "--json", "--approve", approve, "run_code"];
     let (code, out, err) = run(home, &[&words[..], &[&arguments.to_string()]].concat());
@@ -25,7 +25,7 @@ fn call(home: &Path, approve: &str, arguments: &Value) -> (i32, Value) {
     (code, said)
 }
 
-/// What code comes to that a person says yes to.
+/// The outcome of code that a person approves.
 fn ran(home: &Path, arguments: &Value) -> Value {
     let (_, said) = call(home, "always", arguments);
     assert!(said["ok"] == true, "{said:#}");
@@ -79,7 +79,7 @@ fn python_and_javascript_are_run_by_their_interpreters() {
         &json!({"language": "python", "code": long, "backend": "process"}),
     );
     assert_eq!(structured["stdout"], "long\n");
-    // There is no network, and no file of this machine that is a person's.
+    // The code has no network, and no access to a person's files.
     let code = "import socket\nsocket.create_connection(('127.0.0.1', 9), 2)";
     let structured = ran(
         home.path(),
@@ -97,7 +97,7 @@ fn an_interpreter_is_asked_about_and_what_only_reads_is_not() {
         (code, &said["error"]["code"]),
         (3, &json!("APPROVAL_DENIED"))
     );
-    // Code for the shell is read like the text of any command.
+    // Shell code is parsed like the text of a command.
     let reads = json!({"language": "bash", "code": "echo one", "backend": "process"});
     let (code, said) = call(home.path(), "never", &reads);
     assert_eq!(code, 0, "{said:#}");
@@ -143,11 +143,12 @@ fn a_container_has_the_image_of_the_language_or_says_what_is_missing() {
     let named = workspace("sandbox: {images: {python: 'x:1'}, socket: /nowhere/s}");
     let (_, said) = call(named.path(), "always", &code);
     assert!(said.to_string().contains("/nowhere/s"), "{said:#}");
-    // It is of that language alone.
+    // The grant applies to that language only.
     let bash = json!({"language": "bash", "code": "echo 1", "backend": "container"});
     let (_, said) = call(named.path(), "always", &bash);
     assert!(
-        said.to_string().contains("no image is named for bash"),
+        said.to_string()
+            .contains("no image is configured to run bash"),
         "{said:#}"
     );
 
@@ -216,7 +217,7 @@ fn code_runs_in_a_container_and_its_files_belong_to_the_person() {
         "{said:#}"
     );
 
-    // The interpreter is not in the image.
+    // The image does not have the interpreter.
     let without = workspace("sandbox: {images: {python: mimir-test/code}}");
     let code = json!({"language": "python", "code": "print(1)", "backend": "container"});
     let (_, said) = call(without.path(), "always", &code);

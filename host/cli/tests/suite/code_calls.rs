@@ -1,4 +1,4 @@
-//! Code of `run_code` that calls other tools: under the rules, the questions and the record of a model's own calls.
+//! Code of `run_code` that calls other tools: under the same rules, approval and audit log as a model's own calls.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn workspace() -> TempDir {
     home
 }
 
-/// What code printed, with what it wrote to its stderr.
+/// The stdout and stderr of code.
 fn ran(home: &Path, approve: &str, arguments: &Value) -> (String, String) {
     let words = ["call", "--json", "--approve", approve, "run_code"];
     let (_, out, err) = run(home, &[&words[..], &[&arguments.to_string()]].concat());
@@ -56,7 +56,7 @@ fn code_in_each_language_calls_a_tool_that_the_call_may_name() {
             );
         }
         let arguments = json!({"language": language, "code": code, "tools": ["list_directory"]});
-        // In JavaScript the refusal is the outcome of the call, since nothing catches it.
+        // In JavaScript the uncaught refusal is the outcome of the call.
         let words = ["call", "--json", "--approve", "never", "run_code"];
         let (_, out, _) = run(
             home.path(),
@@ -96,7 +96,7 @@ fn an_interpreter_of_the_machine_calls_no_tools() {
         &[&words[..], &[&arguments.to_string()]].concat(),
     );
     assert!(
-        code != 0 && out.contains("`tools` is for `backend: wasm`"),
+        code != 0 && out.contains("`tools` is only supported for `backend: wasm`"),
         "{out}"
     );
 }

@@ -1,5 +1,5 @@
-//! Compiling a component is bounded in size, time and memory, and ends with the call that needs it.
-// The processes of others are looked at in /proc, and only Linux bounds their memory.
+//! Compiling a component is limited in size, time and memory, and ends with the call that needs it.
+// The tests look at other processes in /proc, and only Linux limits their memory.
 #![cfg(target_os = "linux")]
 
 use crate::kit::functions;
@@ -12,7 +12,7 @@ use crate::kit::agent::Agent;
 use crate::kit::mimir;
 use serde_json::{Value, json};
 
-/// A workspace with a component of so many functions and these settings, and a cache of its own.
+/// A workspace with these settings, a component of this many functions, and its own cache.
 struct Fixture {
     home: tempfile::TempDir,
     cache: tempfile::TempDir,
@@ -49,8 +49,8 @@ impl Fixture {
             .unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// A call under a limit ends with this code and names the limit, whether it is set for all tools or for this one. The
-    /// limit of another tool is none for it.
+    /// Asserts that a call under a limit ends with this code and names the limit, whether it is set for all tools or
+    /// for this one. A limit of another tool has no effect.
     fn is_bounded(&self, key: &str, bound: u64, code: &str) {
         let limits = json!({ key: bound });
         for settings in [
@@ -98,7 +98,8 @@ fn compile_process_refuses_what_is_not_a_component() {
     assert!(message.contains("cannot be compiled"), "{message}");
 }
 
-/// A component that is whole, and whose code is not valid: the last instruction of its first function is another type.
+/// A component that is well-formed but whose code is not valid: the last instruction of its first function has another
+/// type.
 fn invalid_code() -> Vec<u8> {
     let mut bytes = functions::component(1);
     let multiply = bytes.iter().rposition(|byte| *byte == 0x6c).unwrap();
@@ -107,7 +108,7 @@ fn invalid_code() -> Vec<u8> {
     bytes
 }
 
-/// The processes that this one has started.
+/// Child processes of a process.
 fn children(parent: u32) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -123,7 +124,7 @@ fn children(parent: u32) -> Vec<u32> {
     pids.filter(is_child).collect()
 }
 
-/// Waits until it is so; nothing that goes well takes as long as this waits.
+/// Waits for a condition, for longer than any successful step takes.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !is_so() {
@@ -144,7 +145,7 @@ fn compile_ends_with_the_call_that_is_cancelled() {
     until("no compiler was started", || !children(server).is_empty());
     agent.notify("notifications/cancelled", json!({ "requestId": call }));
     until("the compiler goes on", || children(server).is_empty());
-    // The server goes on.
+    // The server keeps running.
     let listed = agent.request("tools/list", json!({}));
     assert!(listed["result"]["tools"].is_array(), "{listed}");
 }
@@ -160,7 +161,7 @@ fn compile_ends_with_its_host() {
     let compiler = children(id)[0];
     call.kill().unwrap();
     call.wait().unwrap();
-    // Whoever adopts it, it ends by itself.
+    // The orphaned compiler process ends by itself.
     let there = Path::new("/proc").join(compiler.to_string()).join("stat");
     let runs = || {
         let stat = std::fs::read_to_string(&there).unwrap_or_default();

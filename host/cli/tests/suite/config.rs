@@ -90,7 +90,7 @@ fn every_fault_is_named_and_what_does_not_count() {
     assert!(check().1["withheld"].as_array().unwrap().is_empty());
 }
 
-/// A workspace whose project says this.
+/// A workspace with this project config.
 fn with(config: &[u8]) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();
@@ -120,7 +120,7 @@ fn broken_files_are_told_by_file_and_line_and_nothing_runs() {
         (b"policy: [\n", "config.yml:"),
         (b"x: \xff\n", "UTF-8"),
         (b"tools: *missing\n", "config.yml:1:"),
-        (&long, "at most 1 MB"),
+        (&long, "larger than 1 MB"),
     ] {
         let home = with(config);
         let shown = String::from_utf8_lossy(&config[..config.len().min(60)]).into_owned();
@@ -176,7 +176,7 @@ fn odd_files_are_read_and_changed_in_their_own_manner() {
         let now = fs::read_to_string(home.path().join(".mimir/config.yml")).unwrap();
         match after {
             "" if code == 0 => assert!(now.contains("enabled: false"), "{config:?} {now}"),
-            // Refused with the way to write it by hand, or because it is no config.
+            // Refused with advice to edit the file by hand, or because the file is not a config.
             "" => assert_eq!((code, now.as_str()), (2, config), "{err}"),
             after => assert_eq!((code, now.as_str()), (0, after), "{err}"),
         }
@@ -195,7 +195,7 @@ fn a_folder_that_cannot_be_written_is_told() {
     run(home.path(), &["tools", "list"]);
     let mode = |mode| fs::set_permissions(&dot, fs::Permissions::from_mode(mode)).unwrap();
     mode(0o555);
-    // Who may do everything may write there, too.
+    // Root may write there, too.
     let root = fs::write(dot.join("probe"), "").is_ok();
     let (code, _, err) = run(home.path(), &["config", "set", "profile", "compact"]);
     mode(0o755);
@@ -309,7 +309,7 @@ fn variables_go_before_files_and_not_before_a_team() {
     assert_eq!(code, 3, "what a file forbids stays so");
     let (code, _, err) = run(&["tools", "enable", "git"], &variables);
     assert!(code == 3 && err.contains("for this run by"), "{err}");
-    // It is the person's: what it allows, nobody has to accept.
+    // The person wrote these settings, so what they allow needs no acceptance.
     let decided = |variables: &[_]| {
         let args = [
             "policy",
@@ -345,7 +345,7 @@ fn a_variable_that_means_nothing_is_told_once_and_beside_what_is_printed() {
     let output = command.output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{err}");
-    let told = "MIMIR_PROFLE is not used: it means no setting; the nearest is MIMIR_PROFILE\n";
+    let told = "MIMIR_PROFLE is not used: it is not a setting; the closest one is MIMIR_PROFILE\n";
     assert!(err.ends_with(told), "{err}");
     assert_eq!(err.lines().count(), 2, "{err}");
     assert!(json(&String::from_utf8(output.stdout).unwrap())["tools"].is_array());
@@ -393,7 +393,7 @@ fn a_file_keeps_its_links_and_its_permissions() {
         "a new file is for everybody"
     );
 
-    // Within the workspace a link is followed, and outside of it nothing is written.
+    // Within the workspace a link is followed, but nothing is written outside of it.
     let real = home.path().join("real.yml");
     permit(&real, 0o600);
     fs::remove_file(&own).unwrap();
@@ -411,7 +411,7 @@ fn a_file_keeps_its_links_and_its_permissions() {
     symlink(&far, &own).unwrap();
     let (code, said) = set(&[]);
     assert!(
-        code == 3 && said.contains("outside of the workspace; change that file itself"),
+        code == 3 && said.contains("outside of the workspace; edit the target directly"),
         "{said}"
     );
     assert!(own.is_symlink() && text(&far) == "profile: fine\n");

@@ -1,4 +1,4 @@
-//! Commands in containers by the program, as the settings say.
+//! Commands in containers, as configured.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
@@ -26,7 +26,7 @@ fn the_same_in_a_container() {
         said.to_string().contains("image mimir-test/busybox"),
         "{said:#}"
     );
-    // What is bounded by the settings.
+    // Limits from the settings.
     let held = |keys: &str| {
         Place::with(&format!(
             "sandbox: {{mode: container, image: mimir-test/busybox, {keys}}}"
@@ -57,7 +57,7 @@ fn a_container_reaches_the_network_by_the_proxy_alone_and_only_if_it_is_let() {
     let record = std::fs::read_to_string(record).unwrap();
     let line = format!("GET http://site.test:{port}");
     assert!(record.contains(&line), "{record}");
-    // Its own loopback is all that there is beside the proxy, which is for what is let.
+    // Its only network interface is its own loopback, with the proxy for allowed hosts.
     assert_eq!(let_in.output("grep -c : /proc/net/dev").trim(), "1");
     let no_proxy = format!("no_proxy= NO_PROXY= {}", get("127.0.0.1"));
     for command in [get("127.0.0.1"), no_proxy, get("other.test")] {

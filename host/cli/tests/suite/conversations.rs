@@ -1,4 +1,4 @@
-//! Where conversations are kept, and what is kept of what they have read.
+//! Location of stored conversations, and the taint stored with them.
 
 use crate::kit;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::kit::script::{Script, calls, says};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace whose user has these settings beside the model of the script.
+/// A workspace with user settings, in addition to the scripted model.
 fn home(script: &Script, api: &str, settings: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let user = kit::config(home.path());
@@ -23,7 +23,7 @@ fn home(script: &Script, api: &str, settings: &str) -> TempDir {
     home
 }
 
-/// The events of a run, and how it ended.
+/// The exit code and the events of a run.
 fn events(home: &Path, task: &str, more: &[&str]) -> (i32, Vec<Value>) {
     let mut args = vec!["run", task, "--json"];
     args.extend(more);
@@ -38,7 +38,7 @@ fn end(events: &[Value]) -> &Value {
     last
 }
 
-/// A conversation as it lies on disk: with the user's own things.
+/// A conversation file, which is stored among the user's own files.
 fn kept(home: &Path, id: &str) -> String {
     let all = fs::read_dir(kit::config(home).join("workspaces")).unwrap();
     let mut all = all.map(|entry| entry.unwrap().path().join(format!("{id}.json")));
@@ -80,7 +80,7 @@ fn a_checkout_has_no_conversations_and_leads_none_elsewhere() {
     let (code, events) = events(home.path(), "what?", &[]);
     assert_eq!(code, 0, "{events:#?}");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 120);
-    // What was committed is nobody's talk.
+    // A committed conversation is not a stored one.
     fs::remove_file(state.join("chats")).unwrap();
     fs::create_dir(state.join("chats")).unwrap();
     let id = "00000000000f-1-1";

@@ -1,5 +1,5 @@
-//! Three days of an agent behind `mimir serve`, from beginning to end. The work is done, and the person is asked no more
-//! often than each of them says. `.ci/others/days.py` has the same days in agents that others wrote.
+//! Three working days of an agent with `mimir serve`, end to end. The work gets done, and the person gets no more
+//! prompts than each test allows. `.ci/others/days.py` runs the same days in third-party agents.
 #![cfg(target_os = "linux")]
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::kit::{mimir, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace, the home of its person, and their settings.
+/// A workspace, the home of its user, and the settings.
 struct World {
     folder: TempDir,
     work: TempDir,
@@ -53,7 +53,7 @@ impl World {
         fs::read_to_string(self.work().join(path)).unwrap()
     }
 
-    /// What git says outside of any sandbox.
+    /// The output of git outside of any sandbox.
     fn git(&self, words: &[&str]) -> String {
         let mut git = Command::new("git");
         git.env("HOME", self.folder.path()).current_dir(self.work());
@@ -95,7 +95,7 @@ fn day_with_a_bug_asks_about_the_edit_the_tests_and_the_commit() {
     assert_eq!(person.output("git diff"), "");
     let search = json!({"mode": "grep", "query": "hello", "path": "."});
     assert!(person.text("file_search", search).contains("greet.sh"));
-    // The one file that is there and cannot be read is named, with what would show it.
+    // The error names the one unreadable file, and the setting that shows it.
     let (_, found) = person.shell("grep -rn hello .");
     assert!(found.contains("./greet.sh:1:"), "{found}");
     assert!(
@@ -122,7 +122,7 @@ fn day_with_a_bug_asks_about_the_edit_the_tests_and_the_commit() {
     assert!(world.read(".env").contains("quite-a-secret"));
 }
 
-/// A site of this machine that answers with what is at a path, and keeps what was asked for.
+/// A local site that serves these pages and records the requests.
 fn site(pages: HashMap<String, String>) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -187,15 +187,15 @@ fn day_of_reading_asks_nothing_about_listed_hosts() {
     assert_eq!(world.read("summary.md"), wanted);
 }
 
-/// A registry of packages on a port of this machine that speaks TLS. It ends with this.
+/// A local package registry with TLS. Dropping it stops it.
 struct Registry {
     server: Child,
     port: u16,
-    /// The certificate to trust.
+    /// The CA certificate to trust.
     certificate: PathBuf,
 }
 
-/// Serves the files of a folder; `index` is one of those without a name.
+/// Serves the files of a folder; `index` is served for a folder path.
 const REGISTRY: &str = "
 const fs = require('fs'), path = require('path'), [folder, pem] = process.argv.slice(1);
 const own = fs.readFileSync(pem);
@@ -207,7 +207,7 @@ server.listen(0, '127.0.0.1', () => console.log(server.address().port));
 ";
 
 impl Registry {
-    /// With one package, which says hello.
+    /// Creates the registry with one package, which prints hello.
     fn new(folder: &Path) -> Self {
         let key = rcgen::KeyPair::generate().unwrap();
         let own = rcgen::CertificateParams::new(vec!["registry.test".to_owned()]).unwrap();
@@ -270,13 +270,13 @@ fn day_with_a_package_asks_about_the_install_the_registry_and_the_server() {
     let outside = tempfile::tempdir().unwrap();
     let site = Registry::new(outside.path());
     let port = site.port;
-    // The person has given commands a way out, and shows them the name of the registry; no host is listed.
+    // The person has given commands network access and resolves the name of the registry for them; no host is listed.
     let world = World::new(&json!({
         "sandbox": {"networkAccess": true},
         "tools": {"exec": {"reveal": [".npmrc"]}},
         "network": {"hosts": {"registry.test": "127.0.0.1"}, "extraRoots": [site.certificate]},
     }));
-    // npm looks for a newer npm whenever it runs, which would be a second tunnel, after content of strangers.
+    // npm checks for a newer npm on each run, which would be a second tunnel, after untrusted content.
     let registry = format!("registry=https://registry.test:{port}/\nupdate-notifier=false\n");
     world.write(&[
         (".npmrc", &registry),

@@ -1,5 +1,5 @@
-//! A disk that is full in the middle of a write. A limit on the size of files stands in for the disk: the
-//! system answers what goes beyond it with an error, as it would a full disk.
+//! A disk that becomes full in the middle of a write. A file size limit simulates it: the system fails writes beyond
+//! the limit with an error, as it would for a full disk.
 #![cfg(unix)]
 
 use std::fs;
@@ -7,10 +7,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Writes 12 MB where files may have at most 8: enough for the engine, whose memory images are files too.
+/// Writes 12 MB with a file size limit of 8 MB: enough for the engine, whose memory images are files too.
 fn write_too_much(home: &Path, path: &str) -> Output {
     let mut child = Command::new("sh")
-        // The signal that would end the process is ignored, so that the error is what is left.
+        // The signal that would end the process is ignored, so that the write fails with an error.
         .args(["-c", "trap '' XFSZ; ulimit -f 16384; exec \"$@\"", "sh"])
         .arg(env!("CARGO_BIN_EXE_mimir"))
         .args(["call", "write_file", "-", "--approve", "always"])
@@ -58,8 +58,8 @@ fn a_full_disk_leaves_nothing_half_written() {
     assert_eq!(names, [".mimir", "old.txt"], "nothing half-written is left");
 }
 
-/// A script that runs where it may mount: as root of a namespace of its own. Where that is not allowed there is
-/// nothing to test with.
+/// Runs a script that may mount, as root of its own namespace. `None` if the system does not allow that, so that
+/// nothing can be tested.
 fn mounting(home: &Path, script: &str) -> Option<Output> {
     let unshare = |args: &[&str]| {
         let mut command = Command::new("unshare");
@@ -70,7 +70,7 @@ fn mounting(home: &Path, script: &str) -> Option<Output> {
     };
     let probe = unshare(&["mount", "-t", "tmpfs", "none", "/mnt"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        eprintln!("not tested: this system lets nobody mount");
+        eprintln!("not tested: this system does not allow mounting");
         return None;
     }
     let output = unshare(&["sh", "-eu", "-c", script])
@@ -88,8 +88,8 @@ fn mounting(home: &Path, script: &str) -> Option<Output> {
     Some(output)
 }
 
-/// The disk of the record is full, and that of the workspace is not: each call that was made is on record, and
-/// one that could not be is not made.
+/// The disk of the audit log is full, and that of the workspace is not: each call that was made is logged, and a call
+/// that cannot be logged is not made.
 #[test]
 fn a_full_disk_refuses_calls_before_they_take_effect() {
     let home = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_full_disk_refuses_calls_before_they_take_effect() {
         for try in 1 2 3 4 5 6 7 8 9 10 11 12; do
             rm -f unrecorded.txt
             write unrecorded
-            if grep -q 'not on record' unrecorded.err; then break; fi
+            if grep -q 'not recorded' unrecorded.err; then break; fi
         done
         rm ../config/config.yml .mimir/state/filling .mimir/state/more
         write again
@@ -127,7 +127,7 @@ fn a_full_disk_refuses_calls_before_they_take_effect() {
     let out = String::from_utf8(output.stdout).unwrap();
     let numbers: Vec<usize> = out.lines().map(|line| line.parse().unwrap()).collect();
     let (recorded, made) = (numbers[0], numbers[1]);
-    // One before the disk was full, and those that had the reserve.
+    // One before the disk was full, and those that fit into the reserve.
     assert_eq!(recorded, made, "{out}");
     assert!(made > 1);
     for number in 1..made {
@@ -142,7 +142,7 @@ fn a_full_disk_refuses_calls_before_they_take_effect() {
         "{said}"
     );
     let said = fs::read_to_string(work.join("unrecorded.err")).unwrap();
-    assert!(said.contains("not on record"), "{said}");
+    assert!(said.contains("not recorded"), "{said}");
     assert!(work.join("unrecorded.txt").exists() && work.join("again.txt").exists());
 }
 

@@ -1,5 +1,5 @@
-//! `mimir tools add URL`: a component comes over the network, judged like every other request, and is kept only if
-//! it is the one that was meant.
+//! `mimir tools add URL`: downloads a component, checks the request like any other, and installs it only if its digest
+//! matches.
 
 use crate::kit;
 use crate::kit::plugin;
@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use crate::kit::run;
 use sha2::{Digest as _, Sha256};
 
-/// A server of one file, which sends everybody who asks for `/moved/…` there first. Gives its address.
+/// A server of one file, with a redirect from `/moved/…`. Returns its address.
 fn serve(file: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -32,7 +32,7 @@ fn serve(file: Vec<u8>) -> String {
                 "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
                     .to_owned()
             };
-            // Whoever has seen enough goes away.
+            // A client may close the connection early.
             let _ = stream.write_all(answer.as_bytes());
             if answer.contains("200 OK") {
                 let _ = stream.write_all(&file);
@@ -60,7 +60,7 @@ fn a_component_is_fetched_if_it_is_the_one_that_was_meant() {
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("--digest"), "{err}");
 
-    // This machine is nobody's server unless the user says so.
+    // Servers on this machine are denied unless the user allows them.
     let (code, _, err) = add(&url, &["--digest", &digest]);
     assert!(code != 0 && err.contains("network"), "{code}: {err}");
     assert!(!kept.exists());
@@ -87,7 +87,7 @@ fn a_component_is_fetched_if_it_is_the_one_that_was_meant() {
     let (code, _, err) = add(&format!("http://{address}/"), &["--digest", &digest]);
     assert_eq!(code, 1, "{err}");
 
-    // No yes of a person goes beyond what a team lists.
+    // A person's approval does not exceed a team's list.
     let team = config.join("team.yml");
     fs::write(&team, "network: {allowedHosts: [tools.example]}\n").unwrap();
     let args = ["tools", "add", &url, "--digest", &digest, "--force"];

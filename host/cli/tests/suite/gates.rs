@@ -1,4 +1,4 @@
-//! The gates as a shell sees them: what a project brings along, and what is refused because it could not be kept.
+//! Policy checks in a shell: settings that a project brings along, and refusals because something could not be stored.
 
 use crate::kit;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::kit::{mimir, run};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A workspace with this config of its own, and a file to read.
+/// A workspace with this project config, and a file to read.
 fn project(config: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();
@@ -20,7 +20,7 @@ fn project(config: &str) -> TempDir {
     home
 }
 
-/// The lines of the record that are about this kind of event.
+/// The lines of the audit log with this kind of event.
 fn events(home: &Path, kind: &str) -> Vec<Value> {
     let (code, out, err) = run(home, &["audit", "show", "--json"]);
     assert_eq!(code, 0, "{err}");
@@ -30,7 +30,7 @@ fn events(home: &Path, kind: &str) -> Vec<Value> {
     found.filter(|event| event["event"] == kind).collect()
 }
 
-/// Runs a command with this on stdin.
+/// Runs a command with this input on stdin.
 fn fed(home: &Path, args: &[&str], input: &str) -> (i32, String, String) {
     let mut child = mimir(home, args)
         .stdin(Stdio::piped())
@@ -38,7 +38,7 @@ fn fed(home: &Path, args: &[&str], input: &str) -> (i32, String, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may refuse before it has read anything.
+    // The command may refuse before it reads stdin.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -113,7 +113,7 @@ fn a_secret_that_cannot_be_known_stops_what_could_show_it() {
     let lost: &dyn Fn() = &|| fs::write(&path, r#"{"secrets": {"KEY": "keyring"}}"#).unwrap();
     for (fault, way_out) in [
         (open, "chmod 600"),
-        (damaged, "set the secrets anew"),
+        (damaged, "set the secrets again"),
         (lost, "keyring"),
     ] {
         set(0o600);
@@ -144,7 +144,7 @@ fn a_value_that_could_not_be_masked_is_not_kept() {
     let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], "abcde");
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("only as a separate word"), "{err}");
-    // What was meant for stdin is not repeated.
+    // The secret that was passed as an argument is not repeated.
     let (code, out, err) = run(home.path(), &["secrets", "set", "B", "hunter2"]);
     assert_eq!(code, 2);
     assert!(
@@ -188,7 +188,7 @@ fn a_model_does_not_read_words_that_nobody_has_accepted() {
         &["policy", "explain", "read_file", "path=a.txt"],
     );
     assert!(out.contains("EVIL"), "{out}");
-    // Another change of the file by hand accepts nothing that stood there before.
+    // A command that adds a server does not accept other changes that were made to the file by hand.
     let add = ["mcp", "add", "plain", "--", "true"];
     let (code, _, err) = run(home.path(), &add);
     assert!(code == 0 && err.contains("mimir policy accept"), "{err}");
@@ -221,7 +221,7 @@ fn a_config_that_changed_is_on_record() {
             "{event}"
         );
     }
-    // What a person accepts is on record as that.
+    // The person's acceptance is logged.
     fs::write(&config, "limits: {timeMs: 3000}\n").unwrap();
     assert_eq!(run(home.path(), &["policy", "accept", "--yes"]).0, 0);
     assert_eq!(run(home.path(), &READ).0, 0);

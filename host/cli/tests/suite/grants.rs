@@ -1,5 +1,5 @@
-//! What a person grants and approves, as a shell and a terminal see it: plugins, their rebuilds, the lock that
-//! comes and goes, remembered answers.
+//! Grants and approvals of a person, in a shell and a terminal: plugins, rebuilt plugins, a lock file that is removed
+//! and restored, stored approvals.
 
 use crate::kit::plugin;
 use crate::kit::terminal;
@@ -14,20 +14,20 @@ const CALL: &[&str] = &["call", "prob_search", "mode=glob", "query=*"];
 const PLACE: &str = ".mimir/tools/prob.wasm";
 const LOCK: &str = ".mimir/tools.lock";
 
-/// What is changed in a build of the plugin.
+/// Differences between builds of the plugin.
 #[derive(Clone, Copy)]
 enum Build {
-    /// Nothing but its bytes.
+    /// Different bytes only.
     Same(u8),
-    /// What it says it needs.
+    /// Additional needs.
     Widened,
 }
 
-/// The search tool under another name, as a stranger's plugin that wants to read the workspace.
+/// The search tool under another name, as a third-party plugin that needs to read the workspace.
 fn plugin(build: Build) -> Vec<u8> {
     let mut bytes = plugin::search();
     match build {
-        // A section of its own, which nobody reads: id, length, length of its name, name, content.
+        // A custom section, which is ignored: id, length, length of its name, name, content.
         Build::Same(mark) => bytes.extend([0, 3, 1, b'x', mark]),
         Build::Widened => plugin::swap(&mut bytes, b"to search the files", b"to steal, the files"),
     }
@@ -54,7 +54,7 @@ fn json(home: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&done(home, &[args, &["--json"]].concat())).unwrap()
 }
 
-/// Trusts the build that is there, as somebody does who has looked at it elsewhere.
+/// Trusts the current build, as a person would who has reviewed it elsewhere.
 fn trust(home: &Path, more: &[&str]) {
     let info = json(home, &["tools", "info", "prob_search"]);
     let digest = info["digest"].as_str().unwrap();
@@ -68,7 +68,7 @@ fn runs(home: &Path) -> bool {
     code == 0
 }
 
-/// The events of one kind that are on record.
+/// The events of one kind in the audit log.
 fn events(home: &Path, kind: &str) -> Vec<Value> {
     let log = fs::read_to_string(home.join(".mimir/state/audit.jsonl")).unwrap();
     let events = log.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -82,7 +82,7 @@ fn a_grant_that_was_replaced_and_taken_back_does_not_come_again() {
     let home = workspace();
     let home = home.path();
     install(home, Build::Same(1));
-    assert!(!runs(home), "nobody granted it");
+    assert!(!runs(home), "it is not granted");
     trust(home, &[]);
     assert!(runs(home));
     let lock = fs::read(home.join(LOCK)).unwrap();
@@ -190,7 +190,7 @@ fn tools_are_added_and_shown_and_that_is_on_record() {
         assert!(info.contains(words), "{info}");
     }
     let (code, _, err) = run(home, &["tools", "trust", "prob_search"]);
-    assert_eq!(code, 3, "nobody is there to look at it");
+    assert_eq!(code, 3, "no person is available to review it");
     assert!(err.contains(&format!("--digest {digest}")), "{err}");
     let (code, _, err) = run(home, &["tools", "revoke", "prob_search"]);
     assert!(code == 1 && err.contains("has no grant"), "{err}");
@@ -211,7 +211,7 @@ mod on_a_terminal {
         let Some((code, card)) = answered(home, CALL, "a") else {
             return;
         };
-        // Without its files it can do nothing, and says so.
+        // Without its files it cannot work, and reports that.
         assert_eq!(code, 3, "{card}");
         assert!(card.contains("PERMISSION_DENIED"), "{card}");
         for words in [
@@ -292,7 +292,7 @@ mod on_a_terminal {
     }
 }
 
-/// A program that was not written for mimir, built by the compiler that builds these tests: it reads or writes a file, or
+/// A program that was not written for mimir, built by the compiler of these tests: it reads or writes a file, or
 /// prints a variable.
 fn foreign_program() -> Vec<u8> {
     const CODE: &str = r#"
@@ -336,12 +336,28 @@ fn trust_names_folders_and_variables_for_a_foreign_program() {
         fs::write(home.join(folder).join("a.txt"), text).unwrap();
     }
     fs::write(home.join(".mimir/tools/exec.wasm"), foreign_program()).unwrap();
-    // Its name is taken, and the way out is a command that works.
+    // Its name is taken, and the suggested command works.
     let (_, _, said) = run(home, &["tools", "list"]);
     assert!(
         said.contains("`mimir tools trust exec.wasm --prefix exec_`"),
         "{said}"
     );
+    // The advice of a refused grant repeats its options and keeps the names.
+    let refused = [
+        "tools",
+        "trust",
+        "exec.wasm",
+        "--prefix",
+        "its_",
+        "--read",
+        "docs",
+    ];
+    let (code, _, said) = run(home, &refused);
+    assert_eq!(code, 3, "{said}");
+    let advice = "tools trust exec.wasm --prefix its_ --read docs --digest ";
+    assert!(said.contains(advice), "{said}");
+    let (_, _, said) = run(home, &["tools", "list"]);
+    assert!(said.contains("exec.wasm --prefix exec_"), "{said}");
     done(home, &["tools", "trust", "exec.wasm", "--prefix", "their_"]);
     let call = |args: &[&str]| {
         let args = serde_json::json!({ "args": args }).to_string();
@@ -403,11 +419,11 @@ fn trust_names_folders_and_variables_for_a_foreign_program() {
         info.contains("read `docs`") && info.contains("read and write `out`"),
         "{info}"
     );
-    // What is named of one kind leaves the others.
+    // Naming one kind of need does not change the others.
     assert_eq!(trust(&["--read", "out"]).0, 0);
     assert_eq!(call(&["variable", "UNITS"]).1.trim(), "metric");
     assert_eq!(call(&["read", "docs/a.txt"]).0, 1);
-    // It is bound to the bytes.
+    // The grant is bound to the bytes of the plugin.
     let mut other = fs::read(home.join(".mimir/tools/exec.wasm")).unwrap();
     other.extend([0, 3, 1, b'x', 1]);
     fs::write(home.join(".mimir/tools/exec.wasm"), other).unwrap();

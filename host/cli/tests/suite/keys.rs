@@ -1,4 +1,4 @@
-//! Keys of the settings that only the whole program enforces. `tests/keys` counts on these.
+//! Settings keys that only the whole program enforces. `tests/keys` relies on these tests.
 
 use crate::kit;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::kit::{mimir, run};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A workspace whose user has this config.
+/// A workspace with this user config.
 fn home(config: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let user = kit::config(home.path());
@@ -57,7 +57,7 @@ fn custom_tools_are_left_alone_where_that_is_set() {
         fs::write(home.path().join(".mimir/tools/broken.wasm"), "no component").unwrap();
         let list = json(&home, &["tools", "list", "--json"]);
         assert!(list["tools"].as_array().unwrap().len() > 5);
-        // That it is left out shows that it was looked at.
+        // The quarantine shows that the file was inspected.
         let looked_at = list["quarantined"].as_array().unwrap().len() == 1;
         assert_eq!(looked_at, read, "{config}{list}");
     }
@@ -81,7 +81,7 @@ fn a_secret_from_a_variable_is_masked() {
     }
 }
 
-/// What a project's settings only make stricter counts before a person has accepted them.
+/// A project's settings that only make the policy stricter apply before a person has accepted them.
 #[test]
 fn a_projects_secret_is_masked_before_its_settings_are_accepted() {
     const VALUE: &str = "plain words in nobody's rules";
@@ -103,14 +103,14 @@ fn a_projects_secret_is_masked_before_its_settings_are_accepted() {
         "{said}"
     );
     assert!(!said.contains("approvals"), "it counts: {said}");
-    // No tool is given it: it is none of the secrets that there are.
+    // It is not passed to tools: it is not one of the available secrets.
     let mut list = mimir(home.path(), &["secrets", "list", "--json"]);
     let list = list.env("MIMIR_TEST_SECRET", VALUE).output().unwrap();
     let list = String::from_utf8(list.stdout).unwrap();
     assert!(!list.contains("MINE"), "{list}");
 }
 
-/// A person who looks at the question and says nothing, on a terminal that `script` makes.
+/// A person who does not answer the prompt, in a terminal that `script` provides.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_question_stands_as_long_as_is_set() {

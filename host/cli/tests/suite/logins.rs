@@ -1,4 +1,4 @@
-//! `mimir mcp login` and `logout`: a person's way to a server, and nobody else's.
+//! `mimir mcp login` and `logout`: access to a server for one person and nobody else.
 #![cfg(unix)]
 
 use crate::kit;
@@ -22,11 +22,11 @@ fn workspace(url: &str) -> tempfile::TempDir {
     folder
 }
 
-/// A login that waits for its answer.
+/// A login that waits for its redirect.
 struct Waiting {
     child: Child,
     stderr: BufReader<std::process::ChildStderr>,
-    /// What was said before the page, and the page.
+    /// The output before the URL, and the URL.
     said: String,
     page: String,
 }
@@ -57,7 +57,7 @@ impl Waiting {
         waiting
     }
 
-    /// A field of the page's address.
+    /// A query parameter of the URL.
     fn field(&self, name: &str) -> String {
         let query = self.page.split_once('?').unwrap().1;
         let field = query.split('&').find_map(|one| {
@@ -68,7 +68,7 @@ impl Waiting {
         text.replace("%3A", ":").replace("%2F", "/")
     }
 
-    /// The browser comes back with this; what it shows.
+    /// Simulates the browser's redirect with this query; returns the page it shows.
     fn comes_back(&self, query: &str) -> String {
         let redirect = self.field("redirect_uri");
         let place = redirect.strip_prefix("http://").unwrap();
@@ -92,7 +92,7 @@ impl Waiting {
     }
 }
 
-/// All that lies below a folder, as one text.
+/// The text of all files below a folder.
 fn all(folder: &Path) -> String {
     let mut text = String::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -114,7 +114,7 @@ fn a_person_logs_in_and_out_and_nobody_sees_the_token() {
     assert!(err.contains("mimir mcp login web"), "{err}");
 
     let waiting = Waiting::start(home, &[]);
-    // Whose page it is, before the page.
+    // The host of the page is shown before its URL.
     assert!(
         waiting.said.contains(&format!("{url}/mcp")),
         "{}",
@@ -193,7 +193,7 @@ fn a_login_that_nobody_answers_ends() {
     let (code, out, _) = waiting.end();
     assert_eq!(code, 4, "{out}");
     assert!(out.contains("TIMEOUT"), "{out}");
-    // What comes from somebody else, under the name of the one that was asked, is the end of it.
+    // A redirect with a foreign issuer ends the login.
     let waiting = Waiting::start(folder.path(), &[]);
     let state = waiting.field("state");
     let page = waiting.comes_back(&format!(
@@ -234,7 +234,7 @@ fn a_checkout_begins_no_login_before_it_is_accepted() {
     assert_eq!(code, 3, "{err}");
     assert!(err.contains("mimir policy accept"), "{err}");
     assert!(seen.lock().unwrap().is_empty());
-    // A program has no login, and neither has what is not there.
+    // Programs and unknown servers have no login.
     for (name, code) in [("none", 2), ("web2", 2)] {
         assert_eq!(run(home, &["mcp", "login", name]).0, code);
     }
@@ -263,7 +263,7 @@ fn what_a_login_needs_is_named_when_a_server_is_added() {
         "clientSecret": "${WEB_SECRET}", "scopes": ["read", "write"]});
     let kept = kept.get("value").unwrap_or(&kept);
     assert_eq!(*kept, wanted, "{out}");
-    // A secret of no client, a client of no server, and a secret that goes to whoever asks.
+    // A secret without a client, a client without a server, and a secret that would be sent to any server.
     let program = ["mcp", "add", "x", "--client-id", "1", "--", "sh"];
     assert_eq!(run(home, &program).0, 2);
     let url = ["mcp", "add", "x", "--url", "https://example.com/mcp"];

@@ -3,91 +3,95 @@
 
 mod kit;
 
-// Where addresses are scarce, there is no pool of memories: calls work all the same, and `doctor` says how.
+// With little address space there is no memory pool: calls still work, and `doctor` reports it.
 mod address_space;
-// `mimir run` and `mimir chat` against a model on a port of this machine that says what is written down for it.
+// `mimir run` and `mimir chat` with a scripted model on a local port.
 mod agents;
-// `mimir audit` and the keys of `audit`, as a shell sees them.
+// `mimir audit` and the keys of `audit`, in a shell.
 mod audit;
-// `mimir chat` on a real terminal, with a model on a port of this machine that says what is written down for it.
+// `mimir chat` in a real terminal, with a scripted model on a local port.
 mod chat;
-// `run_code` by the program, where an interpreter runs the code: in the sandbox of commands, or in a container.
+// `run_code` with an interpreter: in the sandbox of commands, or in a container.
 mod code;
-// Code of `run_code` that calls other tools: under the rules, the questions and the record of a model's own calls.
+// Code of `run_code` that calls other tools: under the same rules, approval and audit log as a model's own calls.
 mod code_calls;
-// Compiling a component is bounded in size, time and memory, and ends with the call that needs it.
+// Compiling a component is limited in size, time and memory, and ends with the call that needs it.
 mod compile;
 // `mimir config`.
 mod config;
-// Commands in containers by the program, as the settings say.
+// Commands in containers, as configured.
 mod containers;
-// Where conversations are kept, and what is kept of what they have read.
+// Location of stored conversations, and the taint stored with them.
 mod conversations;
-// Three days of an agent behind `mimir serve`, from beginning to end. The work is done, and the person is asked no more often than each of them says. `.ci/others/days.py` has the same days in agents that others wrote.
+// Three working days of an agent with `mimir serve`, end to end. The work gets done, and the person gets no more
+// prompts than each test allows. `.ci/others/days.py` runs the same days in third-party agents.
 mod days;
-// A disk that is full in the middle of a write. A limit on the size of files stands in for the disk: the system answers what goes beyond it with an error, as it would a full disk.
+// A disk that becomes full in the middle of a write. A file size limit simulates it: the system fails writes beyond
+// the limit with an error, as it would for a full disk.
 mod disk;
-// `mimir tools add URL`: a component comes over the network, judged like every other request, and is kept only if it is the one that was meant.
+// `mimir tools add URL`: downloads a component, checks the request like any other, and installs it only if its digest
+// matches.
 mod fetched;
-// The gates as a shell sees them: what a project brings along, and what is refused because it could not be kept.
+// Policy checks in a shell: settings that a project brings along, and refusals because something could not be stored.
 mod gates;
-// What a person grants and approves, as a shell and a terminal see it: plugins, their rebuilds, the lock that comes and goes, remembered answers.
+// Grants and approvals of a person, in a shell and a terminal: plugins, rebuilt plugins, a lock file that is removed
+// and restored, stored approvals.
 mod grants;
-// Keys of the settings that only the whole program enforces. `tests/keys` counts on these.
+// Settings keys that only the whole program enforces. `tests/keys` relies on these tests.
 mod keys;
-// `mimir mcp login` and `logout`: a person's way to a server, and nobody else's.
+// `mimir mcp login` and `logout`: access to a server for one person and nobody else.
 mod logins;
-// `mimir mcp`, and servers of other people behind the program: really started, really reached.
+// `mimir mcp`, and third-party servers: real processes and real connections.
 mod mcp;
-// Packages of npm as servers: downloaded from a registry of this machine, pinned, and started in the sandbox.
+// npm packages as servers: downloaded from a local registry, pinned, and started in the sandbox.
 mod packages;
-// `mimir tools` on a terminal, driven in tmux.
+// `mimir tools` in a terminal, driven by tmux.
 mod picker;
-// What may have come with a checkout in the place of mimir's own files: pipes that a reader would wait for, and links that lead elsewhere.
+// Files in a checkout that replace mimir's own: pipes on which a reader would block, and links to other places.
 mod planted;
-// `mimir policy` and the ways out of refusals, as a shell sees them; and the secrets of a person.
+// `mimir policy`, the advice in refusals, and a person's secrets, in a shell.
 mod policy;
-// The binary as a shell sees it: exit codes, streams, pipes.
+// The binary in a shell: exit codes, streams, pipes.
 mod process;
-// Tools in Python, bash and node by the program, and `run_code` in WebAssembly.
+// Tools in Python, bash and node, and `run_code` in WebAssembly.
 mod programs;
-// `mimir redact` as a shell sees it.
+// `mimir redact` in a shell.
 mod redact;
-// The tool `git` in repositories that want to run something, and in those where it must not be quiet about what it leaves out.
+// The tool `git` in repositories that try to run programs, and in those whose result must mention what it leaves out.
 mod repositories;
-// How tasks end that do not come to a good one, and what a chat's commands change at once.
+// Unsuccessful ends of tasks, and commands of a chat that take effect at once.
 mod run_ends;
-// Commands by the program: `exec` in the sandbox that the settings name.
+// Commands: `exec` in the configured sandbox.
 mod sandbox;
-// Tools in YAML files by the program: the one of the seeds, what scripts can do, and what they can't.
+// Tools in YAML files: the example of the specification, and the abilities and limits of scripts.
 mod scripts;
-// Tools in YAML files by the program: where their files may be, their timers, and what they stop.
+// Tools in YAML files: locations of their files, their timers, and invalid files.
 mod scripts_bounds;
-// Requests of tools in YAML files: through the gates, and along redirects.
+// Requests of tools in YAML files: policy checks and redirects.
 mod scripts_http;
-// Tools in YAML files by the program: how one begins, and what editors know it by.
+// Tools in YAML files: the template for a new one, and the schema for editors.
 mod scripts_new;
 // `mimir serve`: the binary as an agent starts it.
 mod serve;
-// `mimir serve --http`: who may come, in both eras of the protocol, and how it ends.
+// `mimir serve --http`: access control, both protocol generations, and shutdown.
 mod serve_http;
-// Servers of other people: which of them start, what is shown of them, and what is taken over of what agents write.
+// Third-party MCP servers: selective starts, review of their tools, and import of agents' settings.
 mod servers;
-// What tools in YAML files keep between calls, and what they ask the model, by the program.
+// Stored values of tools in YAML files, and their requests to the model.
 mod storage;
-// `mimir tools enable` and `disable`: what they say, and that they change that and nothing else.
+// `mimir tools enable` and `disable`: their output, and that they change nothing else.
 mod switch;
-// A team's policy file: it stands above the user's and the project's.
+// A team's policy file, which takes precedence over the user's and the project's.
 mod team;
-// `mimir tools`: what it prints, beside the seeds' screens.
+// `mimir tools`: its output, compared with the screens of the specification.
 mod tools;
 // Plugins in TypeScript: built without Node, and called like any other component.
 mod typescript;
-// Plugins in TypeScript that fail: when they are built, and when they are called.
+// Plugins in TypeScript that fail to build or to run.
 mod typescript_faults;
-// `mimir undo` after real calls: what it says, what it refuses, and what is on record.
+// `mimir undo` after real calls: its output, refusals, and audit log.
 mod undo;
 // `mimir policy check --watch`.
 mod watch;
-// Workers: `mimir run --worker` and the tool `worker_call`, against a model that says what is written down for it.
+// Workers: `mimir run --worker` and the tool `worker_call`, with a scripted model.
 mod workers;

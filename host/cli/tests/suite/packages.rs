@@ -1,4 +1,4 @@
-//! Packages of npm as servers: downloaded from a registry of this machine, pinned, and started in the sandbox.
+//! npm packages as servers: downloaded from a local registry, pinned, and started in the sandbox.
 #![cfg(target_os = "linux")]
 
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use crate::kit::mimir;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A server in JavaScript that says what it sees.
+/// A server in JavaScript that reports its environment.
 pub const SERVER: &str = include_str!("kit/probe.js");
 
-/// A registry that has one package, and a workspace that uses it.
+/// A registry with one package, and a workspace that uses it.
 pub struct World {
     pub folder: TempDir,
     pub port: u16,
@@ -69,7 +69,7 @@ impl World {
         self.files.lock().unwrap().insert(path.to_owned(), body);
     }
 
-    /// Puts a version of the package into the registry. `script` runs when it is installed, where scripts do.
+    /// Publishes a version of the package in the registry. `script` is its install script.
     pub fn publish(&self, version: &str, words: &str, script: Option<&str>) {
         let place = self
             .folder
@@ -205,11 +205,11 @@ fn package_is_pinned_and_runs_in_its_sandbox() {
         home.starts_with(world.folder.path().join("config").to_str().unwrap()),
         "{home}"
     );
-    // The folder that was named, and nothing beside it.
+    // Only the named folder is accessible.
     assert_eq!(world.call("read", &docs.join("a.md")), "remember the milk");
     assert_eq!(world.call("read", &docs.join("../b.md")), "ENOENT");
     assert_eq!(world.call("write", &docs.join("new")), "written");
-    // What it keeps in its home is there the next time.
+    // Files in its home are kept between runs.
     assert_eq!(
         world.call("write", &Path::new(home).join("kept")),
         "written"
@@ -244,8 +244,8 @@ fn package_reaches_the_hosts_that_were_declared() {
     );
 }
 
-/// A site, a proxy that lets one host through, and a program that fetches from it by what asks no proxy in older versions
-/// of Node.js.
+/// A site, a proxy that allows one host, and a program that fetches from it through APIs that ignore proxies in older
+/// versions of Node.js.
 const FETCHES: &str = include_str!("kit/fetches.js");
 
 #[ignore = "needs npm"]
@@ -321,7 +321,7 @@ fn package_of_another_digest_is_not_installed() {
         other["error"]["message"]
             .as_str()
             .unwrap()
-            .contains("delivers something else"),
+            .contains("delivers a different build"),
         "{other}"
     );
     let left: Vec<_> = cache
@@ -368,7 +368,7 @@ fn package_runs_install_scripts_only_where_a_person_says_so() {
 fn package_is_installed_with_those_that_are_named_beside_it() {
     let world = World::new();
     let document = world.files.lock().unwrap()["/mimir-probe"].clone();
-    // The same files under another name.
+    // The files are unchanged, the name is not.
     let mut beside: Value = serde_json::from_slice(&document).unwrap();
     beside["name"] = "mimir-beside".into();
     beside["versions"]["1.0.0"]["name"] = "mimir-beside".into();
@@ -423,7 +423,7 @@ fn package_that_is_not_there_is_named_with_the_words_of_npm() {
 #[test]
 fn package_card_shows_every_word_and_one_answer_is_enough() {
     let world = World::new();
-    // `script` makes a terminal; the answer waits in its input.
+    // `script` provides a terminal; the answer waits in its input.
     let call = format!(
         "'{}' mcp add p -- npx -y mimir-probe .",
         env!("CARGO_BIN_EXE_mimir")
@@ -472,7 +472,11 @@ fn package_card_shows_every_word_and_one_answer_is_enough() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert_eq!(said.matches("[n]o > ").count(), 1, "{said}");
-    // What was allowed runs without a further word, and what changes things asks.
+    // Results of a package are untrusted content, even without network access.
+    let config = fs::read_to_string(world.work().join(".mimir/config.yml")).unwrap();
+    assert!(config.contains("outputTrust: untrusted"), "{config}");
+    assert!(!config.contains("outputTrust: verified"), "{config}");
+    // Allowed tools run without a prompt, and tools that change things need approval.
     fs::write(world.work().join("a.md"), "remember the milk").unwrap();
     let path = world.work().canonicalize().unwrap().join("a.md");
     assert_eq!(world.call("read", &path), "remember the milk");

@@ -1,4 +1,4 @@
-//! `mimir tools` on a terminal, driven in tmux.
+//! `mimir tools` in a terminal, driven by tmux.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -29,7 +29,7 @@ fn tool(home: &Path) -> std::path::PathBuf {
     home.join(".mimir/tools/first.yml")
 }
 
-/// The screen of a workspace, which ends with what its end was and how the terminal is then.
+/// The tool browser in a workspace. After it ends, the terminal shows its exit code and the terminal settings.
 fn open(home: &Path, size: (u16, u16), variables: &str) -> Tmux {
     let alone = mimir(home, &[]);
     let set = alone.get_envs();
@@ -46,7 +46,7 @@ fn open(home: &Path, size: (u16, u16), variables: &str) -> Tmux {
     tmux
 }
 
-/// The terminal is as it was, and nothing of ours stands on it.
+/// Asserts that the terminal is restored, and that nothing of the browser is left on it.
 fn is_given_back(tmux: &Tmux, home: &Path, code: i32) {
     let screen = is_its_own(tmux, home, code);
     assert!(
@@ -55,7 +55,7 @@ fn is_given_back(tmux: &Tmux, home: &Path, code: i32) {
     );
 }
 
-/// The same of a terminal whose size has changed, which is not drawn as before.
+/// Asserts that a resized terminal is restored, although its text is laid out differently.
 fn is_its_own(tmux: &Tmux, home: &Path, code: i32) -> String {
     let screen = tmux.until("all\n");
     assert!(screen.contains(&format!("ended {code}")), "{screen}");
@@ -100,7 +100,7 @@ fn tools_are_filtered_switched_and_read() {
     tmux.until("Last calls");
     tmux.keys(&["Escape"]);
     tmux.until("> ✓ git ");
-    // What somebody else changes is seen.
+    // Changes made by others are shown.
     fs::write(own(home.path()), &off).unwrap();
     tmux.until("> ✗ git ");
     fs::write(own(home.path()), "polcy: {}\n").unwrap();
@@ -109,7 +109,7 @@ fn tools_are_filtered_switched_and_read() {
     tmux.until("unknown key");
     tmux.keys(&["Escape", "q"]);
     is_given_back(&tmux, home.path(), 0);
-    // Without a terminal it is the list.
+    // Without a terminal it prints the list.
     fs::write(own(home.path()), CONFIG).unwrap();
     let (code, out, _) = run(home.path(), &["tools"]);
     assert!(code == 0 && out.starts_with("Available Tools:\n"), "{out}");
@@ -197,7 +197,7 @@ fn a_tool_that_goes_while_it_is_shown_is_told() {
         screen.contains("Tools:") && !screen.contains("The first"),
         "{screen}"
     );
-    // One that comes is seen, and so is one that nobody can read.
+    // A new file is shown, and so is one that is invalid.
     fs::write(tool(home.path()), TOOL).unwrap();
     tmux.until("✓ aaa_first");
     tmux.keys(&["Home"]);

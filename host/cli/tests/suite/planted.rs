@@ -1,5 +1,4 @@
-//! What may have come with a checkout in the place of mimir's own files: pipes that a reader would wait for, and
-//! links that lead elsewhere.
+//! Files in a checkout that replace mimir's own: pipes on which a reader would block, and links to other places.
 #![cfg(unix)]
 
 use std::fs;
@@ -25,7 +24,7 @@ const FILES: [&str; 11] = [
     "state/backups/0000-planted.json",
 ];
 
-/// Commands that read them all between them, and write what they write.
+/// Commands that together read all of these files and write some.
 const COMMANDS: [&[&str]; 10] = [
     &["init"],
     &["audit", "tail"],
@@ -39,10 +38,10 @@ const COMMANDS: [&[&str]; 10] = [
     &["undo", "--list"],
 ];
 
-/// No command needs that long, on a machine that does other things too.
+/// Longer than any command takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a command that must come to an end.
+/// Runs a command that must end.
 fn ends(home: &Path, args: &[&str], why: &str) -> (i32, String) {
     let mut command = mimir(home, args);
     let log = home.join("said");

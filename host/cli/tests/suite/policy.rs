@@ -1,4 +1,4 @@
-//! `mimir policy` and the ways out of refusals, as a shell sees them; and the secrets of a person.
+//! `mimir policy`, the advice in refusals, and a person's secrets, in a shell.
 
 use crate::kit;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::kit::{mimir, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace with a file, and with these settings in its own config.
+/// A workspace with a file and this project config.
 fn workspace(config: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();
@@ -19,7 +19,7 @@ fn workspace(config: &str) -> TempDir {
     home
 }
 
-/// The outcome as JSON, whatever it is.
+/// The outcome as JSON, for success and failure.
 fn told(home: &Path, args: &[&str]) -> Value {
     let (_, out, err) = run(home, &[args, &["--json"]].concat());
     serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"))
@@ -92,7 +92,7 @@ fn what_is_accepted_counts_until_it_changes() {
     let home = home.path();
     assert_eq!(explain(home)["decision"], "ask");
     let (code, _, err) = run(home, &["policy", "accept"]);
-    assert_eq!(code, 3, "nobody is there to look at it");
+    assert_eq!(code, 3, "no person is available to review it");
     assert!(err.contains("tools.write_file.approval"), "{err}");
     assert_eq!(run(home, &["policy", "accept", "--yes"]).0, 0);
     assert_eq!(explain(home)["decision"], "allow");
@@ -182,7 +182,7 @@ fn an_explanation_foresees_the_request_and_sends_nothing() {
             "host": "api.site.example", "port": port, "pattern": "*.site.example", "addresses": ["127.0.0.1"],
         })
     );
-    // A name whose addresses only DNS knows: it is not asked.
+    // The addresses of this name are only in DNS, which is not queried.
     let told = explain(json!({"url": "https://api.example/", "method": "DELETE"}));
     assert_eq!(told["decision"], "ask", "{told}");
     assert_eq!(
@@ -228,5 +228,5 @@ fn an_explanation_foresees_the_request_and_sends_nothing() {
         out.contains("nothing was sent and no DNS query was made"),
         "{out}"
     );
-    assert!(site.accept().is_err(), "nobody came");
+    assert!(site.accept().is_err(), "there was no request");
 }

@@ -1,4 +1,4 @@
-//! The binary as a shell sees it: exit codes, streams, pipes.
+//! The binary in a shell: exit codes, streams, pipes.
 
 use std::fs;
 use std::io::Read;
@@ -93,9 +93,9 @@ fn every_failure_has_one_form_in_json() {
     assert!(out.contains("config.yml:1: limits.fuel: 0 "), "{out}");
 }
 
-/// A component with one function that never ends, as wasm-tools makes it of this:
-/// `(component (core module $m (func (export "spin") (loop (br 0)))) (core instance $i (instantiate $m))
-/// (func (export "spin") (canon lift (core func $i "spin"))))`
+/// A component with one function that never ends, made by wasm-tools from `(component (core module $m (func (export
+/// "spin") (loop (br 0)))) (core instance $i (instantiate $m)) (func (export "spin") (canon lift (core func $i
+/// "spin"))))`
 #[cfg(unix)]
 const SPIN: &[u8] = b"\0asm\x0d\0\x01\0\
     \x01\x27\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x08\x01\x04spin\0\0\
@@ -127,7 +127,7 @@ fn cancelled(signal: rustix::process::Signal, code: i32) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Once its code is kept, the call is under way.
+    // The call is running once its compiled code is cached.
     let start = Instant::now();
     while fs::read_dir(cache.join("compiled")).map_or(0, Iterator::count) == 0 {
         assert!(
@@ -206,7 +206,7 @@ fn a_relative_place_is_named() {
     let mut command = mimir(home.path(), &["tools", "list"]);
     let output = command.env("MIMIR_CACHE_DIR", "cache").output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(err.contains("MIMIR_CACHE_DIR is not used"), "{err}");
+    assert!(err.contains("MIMIR_CACHE_DIR is ignored"), "{err}");
     assert!(!home.path().join("cache").exists());
 }
 
@@ -261,7 +261,7 @@ fn a_new_plugin_is_written_once() {
         source.contains("struct WordCount") && source.lines().count() <= 16,
         "{source}"
     );
-    // Cargo alone finds the SDK, before the first build.
+    // Cargo finds the SDK by itself, before the first build.
     let pointer = fs::read_to_string(Path::new(dir).join(".cargo/config.toml")).unwrap();
     let (_, sdk) = pointer.split_once("mimir-sdk = { path = ").unwrap();
     let sdk: String = serde_json::from_str(sdk.trim_end().trim_end_matches(" }")).unwrap();
@@ -286,7 +286,7 @@ fn a_state_folder_is_kept_out_of_commits() {
     );
 }
 
-/// Whoever starts mimir and does not read what it prints can still stop it.
+/// mimir can be stopped even if its output is not read.
 #[test]
 #[cfg(unix)]
 fn a_reader_who_does_not_read_stops_no_signal() {
@@ -303,7 +303,7 @@ fn a_reader_who_does_not_read_stops_no_signal() {
     .stdout(Stdio::piped())
     .spawn()
     .unwrap();
-    // The result is larger than the pipe: it is being printed, and nobody reads.
+    // The result is larger than the pipe's buffer, so printing blocks while no process reads it.
     let start = Instant::now();
     let log = home.path().join(".mimir/state/audit.jsonl");
     while !log.exists() && start.elapsed() < Duration::from_secs(60) {
@@ -345,7 +345,7 @@ fn a_new_tool_takes_nobodys_name() {
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
-/// A plugin with a fault, and nothing that has to be fetched.
+/// A plugin with a compile error, and without dependencies to fetch.
 fn faulty_plugin() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("typo");

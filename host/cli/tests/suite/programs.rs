@@ -1,4 +1,4 @@
-//! Tools in Python, bash and node by the program, and `run_code` in WebAssembly.
+//! Tools in Python, bash and node, and `run_code` in WebAssembly.
 
 use crate::kit::scripts;
 use std::fs;

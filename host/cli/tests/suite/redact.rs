@@ -1,4 +1,4 @@
-//! `mimir redact` as a shell sees it.
+//! `mimir redact` in a shell.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::kit::{mimir, run};
 
 const TOKEN: &str = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
 
-/// Runs it over these bytes in a folder of its own: exit code, stdout.
+/// Runs the command on this input in a temporary folder: exit code and stdout.
 fn redact(args: &[&str], input: &[u8]) -> (i32, Vec<u8>) {
     piped(
         tempfile::tempdir().unwrap().path(),
@@ -17,7 +17,7 @@ fn redact(args: &[&str], input: &[u8]) -> (i32, Vec<u8>) {
     )
 }
 
-/// Runs a command over these bytes.
+/// Runs a command on this input.
 fn piped(home: &Path, args: &[&str], input: &[u8]) -> (i32, Vec<u8>) {
     let mut child = mimir(home, args)
         .stdin(Stdio::piped())
@@ -109,7 +109,7 @@ fn a_slow_writer_is_followed_line_by_line() {
     };
     stdin.write_all(b"first line\n").unwrap();
     assert_eq!(read(), "first line\n");
-    // A line that is not whole yet waits for its rest.
+    // An incomplete line waits for its end.
     stdin.write_all(b"t=ghp_8aZq2WvX7kTyR4n").unwrap();
     std::thread::sleep(std::time::Duration::from_millis(50));
     stdin

@@ -1,5 +1,4 @@
-//! The tool `git` in repositories that want to run something, and in those where it must not be quiet about what it
-//! leaves out.
+//! The tool `git` in repositories that try to run programs, and in those whose result must mention what it leaves out.
 #![cfg(target_os = "linux")]
 
 use crate::kit;
@@ -14,7 +13,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A folder with repositories in it.
+/// A folder with repositories.
 struct Place(TempDir);
 
 impl Place {
@@ -32,7 +31,7 @@ impl Place {
         fs::write(path, text).unwrap();
     }
 
-    /// Git by hand, where nothing is set yet that would run.
+    /// Runs git directly, before any setting that would run programs.
     fn git(&self, folder: &str, words: &[&str]) -> String {
         let done = Command::new("git")
             .current_dir(self.at(folder))
@@ -52,7 +51,7 @@ impl Place {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// A call of the tool in a folder, to which a person says yes.
+    /// A call of the tool in a folder, which a person approves.
     fn call(&self, folder: &str, operation: &str, args: &[&str]) -> (i32, Value) {
         let arguments = json!({"operation": operation, "args": args}).to_string();
         let words = ["--json", "call", "--approve", "always", "git", &arguments];
@@ -67,7 +66,7 @@ impl Place {
         said["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// What it says of why it does not.
+    /// The error message of a refused operation.
     fn refused(&self, folder: &str, operation: &str, args: &[&str]) -> String {
         let (code, said) = self.call(folder, operation, args);
         assert_ne!(code, 0, "{operation} {args:?}: {said:#}");

@@ -1,4 +1,4 @@
-//! How tasks end that do not come to a good one, and what a chat's commands change at once.
+//! Unsuccessful ends of tasks, and commands of a chat that take effect at once.
 
 use crate::kit;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::kit::{mimir, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace whose user has the model of the script.
+/// A workspace whose user has the scripted model.
 fn home(script: &Script) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let user = kit::config(home.path());
@@ -25,14 +25,14 @@ fn home(script: &Script) -> TempDir {
     home
 }
 
-/// The one line that ends what was printed.
+/// The last line of the output.
 fn end(out: &str) -> Value {
     let end: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!(end["event"], "end", "{out}");
     end
 }
 
-/// What a chat says to these lines on its stdin, which is no terminal.
+/// The output of a chat with these lines on its stdin, which is not a terminal.
 fn chat(home: &Path, lines: &str) -> (String, String) {
     let mut command = mimir(home, &["chat"]);
     command.stdin(Stdio::piped());
@@ -76,7 +76,7 @@ fn a_model_that_says_nothing_at_all_has_done_nothing() {
     assert_eq!((code, &told["ok"]), (1, &json!(false)));
     assert_eq!(told["error"]["code"], "UNAVAILABLE");
     assert_eq!(told["spent"]["turns"], 1);
-    // After a call there may be nothing left to say.
+    // After a call the model may have nothing left to say.
     let call = calls("read_file", json!({"path": "notes.txt"}));
     let script = Script::start(vec![call, nothing()]);
     let home = home(&script);
@@ -136,7 +136,7 @@ fn the_answer_of_a_worker_is_on_the_bill_of_whoever_was_stopped() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let told = end(&String::from_utf8(output.stdout).unwrap());
-    // 10 tokens of the agent's own answer, and 5 that were heard of the worker's.
+    // 10 tokens of the agent's own answer, and 5 of the worker's.
     let spent = &told["spent"];
     assert_eq!(
         (&spent["turns"], &spent["outputTokens"]),

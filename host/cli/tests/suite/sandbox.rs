@@ -1,4 +1,4 @@
-//! Commands by the program: `exec` in the sandbox that the settings name.
+//! Commands: `exec` in the configured sandbox.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
@@ -63,12 +63,12 @@ except OSError as e: print(\"none\")'"
     let let_in = Place::with(&format!("{lets}sandbox: {{networkAccess: true}}"));
     assert_eq!(let_in.output(local).trim(), "1", "its own loopback");
     assert_eq!(let_in.output(&site).trim(), "hello");
-    // What it says then is what strangers have said.
+    // Its output is untrusted after that.
     for (command, trust) in [(site.as_str(), "untrusted"), ("echo hello", "user")] {
         let (_, said) = let_in.exec(command);
         assert_eq!(said["label"]["trust"], trust, "{said:#}");
     }
-    // It is on record, as any request is.
+    // It is in the audit log, like any request.
     let record = let_in.path().join("work/.mimir/state/audit.jsonl");
     let record = std::fs::read_to_string(record).unwrap();
     assert!(
@@ -86,7 +86,7 @@ except OSError as e: print(\"none\")'"
             .replace("python3", "env no_proxy= NO_PROXY= python3"),
     );
     assert!(unlet.starts_with("403 mimir: "), "{unlet}");
-    // Nobody is there to say yes.
+    // No person is available to approve.
     let arguments = json!({ "command": get(format!("http://other.test:{port}/")) }).to_string();
     let listed = Place::with(&format!(
         "{lets}sandbox: {{networkAccess: true}}\nexecApprovals: {{mode: full}}"
@@ -96,7 +96,7 @@ except OSError as e: print(\"none\")'"
     assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{said:#}");
 }
 
-/// A server that speaks TLS, with a certificate that no platform trusts. Gone when it is dropped.
+/// A TLS server with a certificate that no platform trusts. Dropping it stops it.
 struct Secure {
     server: std::process::Child,
     port: u16,
@@ -166,7 +166,7 @@ fn extra_roots_are_trusted_by_commands_and_by_their_proxy() {
         )
     };
     let trusting = settings(&format!(", extraRoots: ['{}']", authority.display()));
-    // The proxy speaks TLS for the one, and a program of the command for the other.
+    // The proxy speaks TLS in one case, a program of the command in the other.
     let by_proxy = format!(
         "python3 -c 'import base64, os, socket, urllib.parse
 proxy = urllib.parse.urlparse(os.environ[\"http_proxy\"])
@@ -186,7 +186,7 @@ except OSError as e: print(e)'"
         let refused = Place::with(&settings("")).output(command);
         assert!(refused.contains(refusal), "{refused}");
     }
-    // Programs cannot change whom they trust, and are told nothing where the settings say nothing.
+    // Programs cannot change the trusted certificates, and get no variables if nothing is configured.
     let change = "echo \"$CURL_CA_BUNDLE $NODE_EXTRA_CA_CERTS $NPM_CONFIG_CAFILE\"; echo x >> $SSL_CERT_FILE || echo no";
     let said = Place::with(&trusting).output(change);
     let file = "/etc/mimir-certificates.pem";
@@ -200,7 +200,7 @@ fn what_a_command_uses_up_is_held_or_it_does_not_start() {
     let held = |key: &str, value: u64, command: &str| {
         let place = Place::with(&format!("sandbox: {{{key}: {value}}}"));
         let (code, said) = place.exec(command);
-        // Where nobody may bound it, nothing starts.
+        // If no limit can be set on this machine, nothing starts.
         code != 0 || said["error"]["code"] == "UNAVAILABLE"
     };
     let hungry = "head -c 400000000 /dev/zero | tail -n 1 > /dev/null";
@@ -244,13 +244,13 @@ fn a_shell_text_without_its_program_says_what_a_program_alone_would() {
         );
         let message = said["error"]["message"].as_str().unwrap();
         assert!(message.contains("chmod +x"), "{message}");
-        // What else the text did is not lost.
+        // The output of the other commands in the text is not lost.
         let (_, said) = place.exec("echo begun; gti --version");
         assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
         assert_eq!(said["structured"]["stdout"], "begun\n");
         let stderr = said["structured"]["stderr"].as_str().unwrap();
         assert!(stderr.contains("Did you mean `git`"), "{stderr}");
-        // A program that ends so by itself is none that is missing.
+        // A program that exits with 127 by itself is not a missing program.
         let (_, said) = place.exec("sh -c 'exit 127'");
         assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
     }
@@ -342,7 +342,7 @@ fn an_ordinary_session_goes_through_with_few_questions() {
         "git status --short",
         "cat a.txt | wc -l",
     ] {
-        // What they end with is theirs: there is no repository.
+        // It ends with their own exit code: there is no repository.
         let code = never(quiet);
         assert!(code == 0 || code == 1, "{quiet}: {code}");
     }
@@ -367,7 +367,7 @@ fn the_repository_is_read_and_changed_without_running_what_is_in_it() {
         assert!(done.unwrap().status.success(), "{words:?}");
     };
     by_hand(&["init", "-q", "-b", "main"]);
-    // The name is the person's; what else stands there runs nothing either.
+    // The name is from the person's settings; nothing else in them runs.
     let home = place.path().join("home");
     std::fs::create_dir(&home).unwrap();
     let own = "[user]\n\tname = Ann\n\temail = ann@example.com\n[core]\n\tpager = false\n";
@@ -419,7 +419,7 @@ fn the_repository_is_read_and_changed_without_running_what_is_in_it() {
     assert_eq!(said["structured"]["branches"].as_array().unwrap().len(), 2);
     let (_, said) = git("never", json!({"operation": "log"}));
     assert_eq!(said["structured"]["commits"][0]["author"], "Ann");
-    // Somebody has committed what no tool may read.
+    // A committed file that no tool may read.
     let quiet = ["-c", "filter.x.clean=cat", "-c", "core.fsmonitor=false"];
     for name in [".env", "key.pem"] {
         std::fs::write(work.join(name), "SECRET=1\n").unwrap();

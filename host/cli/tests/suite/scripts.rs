@@ -1,4 +1,4 @@
-//! Tools in YAML files by the program: the one of the seeds, what scripts can do, and what they can't.
+//! Tools in YAML files: the example of the specification, and the abilities and limits of scripts.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn the_seeds_tool_runs_a_command_and_formats_what_it_says() {
         "#!/bin/sh\necho \"PASS $1\"\necho \"PASS $2\"\n[ \"$2\" = bad ] && echo FAIL it\nexit 0\n";
     fs::write(&yarn, script).unwrap();
     fs::set_permissions(&yarn, PermissionsExt::from_mode(0o755)).unwrap();
-    // In the sandbox only programs of the machine are there, and this one is of the test.
+    // The sandbox contains only programs of the system, and this one belongs to the test.
     fs::create_dir_all(config(home.path())).unwrap();
     fs::write(
         config(home.path()).join("config.yml"),
@@ -42,7 +42,7 @@ fn the_seeds_tool_runs_a_command_and_formats_what_it_says() {
     let (bad, err) = said("bad");
     assert!(bad.starts_with("✗ 1 tests failed (2 passed)"), "{bad}{err}");
     assert!(err.contains("Running tests matching: bad"), "{err}");
-    // A person is asked, and nobody was there.
+    // It needs approval, and no person was available.
     let (code, _, err) = run(home.path(), &["call", "run_tests", "pattern=x"]);
     assert_eq!(code, 3, "{err}");
 }
@@ -135,7 +135,7 @@ export async function execute() {
         "settled": ["fulfilled", "rejected"], "any": 2, "race": 3, "caught": "x", "thenable": "t", "is": true,
     });
     let mut got = result.clone();
-    // Which of a generator's steps comes first among the jobs is nobody's promise.
+    // The order of a generator's steps among the jobs is not specified.
     got["order"].as_array_mut().unwrap().sort_by_key(|one| {
         let all = wanted["order"].as_array().unwrap();
         all.iter().position(|other| other == one)
@@ -176,7 +176,7 @@ export async function execute() {
             .any(|frame| frame.as_str().unwrap().contains("thrown.yml:13:")),
         "{stack:?}"
     );
-    // One bad file harms nobody else.
+    // An invalid file does not affect the others.
     assert_eq!(text(&call(home.path(), &["good"])), "fine");
     let (code, _, err) = run(home.path(), &["tools", "info", "broken"]);
     assert!(
@@ -190,8 +190,7 @@ export async function execute() {
     );
 }
 
-/// What scripts do that harm, by name: the code, and what comes of it: the code of the failure and a part of its
-/// message, or the text.
+/// Harmful scripts by name: the code, the expected error code, and a part of its message or of the text.
 const HOSTILE: &[(&str, &str, &str, &str)] = &[
     (
         "never",
@@ -453,13 +452,13 @@ fn the_engine_reads_python_and_bash_without_running_them() {
         assert!(err.contains(said), "{code}: {err}");
         assert!(err.contains("INVALID_INPUT"), "{code}: {err}");
     }
-    // Nothing of the code runs.
+    // The check runs no code.
     let (status, err) = check("bash", "echo it ran >&2; echo x > it-ran; exit 3");
     assert!(status == 0 && !err.contains("it ran"), "{err}");
     let code = "import sys\nsys.stderr.write('it ' + 'ran')\ndef execute(a): 1\nsys.exit(3)";
     let (status, err) = check("python", code);
     assert!(status == 0 && !err.contains("it ran"), "{err}");
-    // A word of it in a comment is no definition.
+    // The words in a comment are not a definition.
     let (status, err) = check("python", "# import *\nprint(1)");
     assert!(status == 2 && err.contains("no function"), "{err}");
     assert!(!home.path().join("it-ran").exists());

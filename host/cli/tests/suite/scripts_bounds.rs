@@ -1,4 +1,4 @@
-//! Tools in YAML files by the program: where their files may be, their timers, and what they stop.
+//! Tools in YAML files: locations of their files, their timers, and invalid files.
 
 use std::fs;
 use std::time::{Duration, Instant};

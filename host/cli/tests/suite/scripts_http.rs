@@ -1,4 +1,4 @@
-//! Requests of tools in YAML files: through the gates, and along redirects.
+//! Requests of tools in YAML files: policy checks and redirects.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::kit::scripts::{call, text, tool, workspace};
 use crate::kit::{config, mimir, run};
 use serde_json::Value;
 
-/// A site that answers each request with this, and hands over what it was sent.
+/// A site that responds to each request with this text, and passes on the received requests.
 fn site(answer: &'static str) -> (u16, std::sync::mpsc::Receiver<String>) {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -17,7 +17,7 @@ fn site(answer: &'static str) -> (u16, std::sync::mpsc::Receiver<String>) {
             let mut stream = stream.unwrap();
             let mut part = [0; 4096];
             let mut request = String::new();
-            // What the test sends ends so.
+            // Every request of the test ends with this.
             while !request.ends_with("the end") {
                 let count = stream.read(&mut part).unwrap();
                 if count == 0 {
@@ -80,7 +80,7 @@ export async function execute(args, { fetch }) {
     assert!(heard.try_recv().is_err(), "nothing else was sent");
 }
 
-/// A site that leads from `/a` to `/b`, from `/loop` to itself, and from `/away` to a host that is on no list.
+/// A site with redirects from `/a` to `/b`, from `/loop` to itself, and from `/away` to a host that is on no list.
 fn leads_on() -> u16 {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Tools in YAML files by the program: how one begins, and what editors know it by.
+//! Tools in YAML files: the template for a new one, and the schema for editors.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ export function execute(args, context) {
     assert_eq!(there, said);
 }
 
-/// The paths of what is in `context`, by its types.
+/// The paths of the members of `context`, according to its types.
 fn said(types: &str) -> Vec<String> {
     let mut members: std::collections::BTreeMap<String, Vec<(String, String)>> = Default::default();
     let mut current = String::new();
@@ -88,7 +88,7 @@ fn a_new_tool_in_a_file_runs_as_it_is() {
         let (code, _, err) = run(home.path(), &["tools", "new", name, "--lang", lang]);
         assert!(code == 2 && err.contains("taken"), "{err}");
     }
-    // What the first line of each leads to is there, and is what the command prints.
+    // The files named in the first lines exist and equal the output of the command.
     let (_, schema, _) = run(home.path(), &["tools", "schema"]);
     assert_eq!(
         fs::read_to_string(home.path().join(".mimir/tool.schema.json")).unwrap(),

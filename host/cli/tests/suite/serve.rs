@@ -12,7 +12,7 @@ use crate::kit::agent::Agent;
 use crate::kit::{mimir, run};
 use serde_json::{Value, json};
 
-/// A workspace with a file in it.
+/// A workspace with a file.
 fn workspace() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let (code, _, said) = run(home.path(), &["init"]);
@@ -77,7 +77,7 @@ fn serve_lists_its_tools_before_new_components_are_compiled() {
     fs::create_dir_all(&tools).unwrap();
     fs::write(tools.join("prob.wasm"), plugin::search()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    // Made by the program, for nobody else to write to.
+    // Created by the program, and writable only for its user.
     let cache = folder.path().join("cache");
     let mut command = mimir(home.path(), &["serve"]);
     command.env("MIMIR_CACHE_DIR", &cache);
@@ -100,12 +100,12 @@ fn serve_lists_its_tools_before_new_components_are_compiled() {
         json!({"name": "prob_search", "arguments": {}}),
     );
     assert!(called["result"]["isError"].is_boolean(), "{called}");
-    // The client hears that there is more now; it would not if the first list had waited for it.
+    // The client is notified about the new tool; it would not be if the first list had waited for it.
     agent.told("notifications/tools/list_changed");
     let then = names(&mut agent);
     assert!(then.iter().any(|name| name == "prob_search"), "{then:?}");
     agent.ended();
-    // The next session knows it from the start, also under another name.
+    // The next session knows it from the start, even under another name.
     fs::rename(tools.join("prob.wasm"), tools.join("other.wasm")).unwrap();
     let mut command = mimir(home.path(), &["serve"]);
     command.env("MIMIR_CACHE_DIR", &cache);
@@ -155,7 +155,7 @@ fn a_tool_that_is_dropped_into_the_folder_is_there_and_gone_with_it() {
         listed["result"]["tools"].to_string()
     };
     assert!(names(&mut agent).contains("prob_search"));
-    // It was granted nothing, and this client cannot ask.
+    // It has no grant, and this client cannot ask a person.
     let refused = agent.call("prob_search", json!({"mode": "glob", "query": "*"}));
     assert_eq!(code(&refused), "APPROVAL_DENIED", "{refused}");
     fs::remove_file(&file).unwrap();
@@ -314,7 +314,7 @@ fn an_agent_that_dies_takes_its_calls_with_it() {
     let mut from = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(from.any(|line| line.unwrap().contains("elicitation/create")));
     let since = Instant::now();
-    // Both of its ends at once, as when a process is killed.
+    // Both ends are closed at once, as when a process is killed.
     drop((to, from));
     assert!(child.wait().unwrap().success());
     let took = since.elapsed();
@@ -327,7 +327,7 @@ fn an_agent_that_dies_takes_its_calls_with_it() {
 #[cfg(unix)]
 #[test]
 fn who_asks_it_to_end_gets_its_calls_on_record() {
-    // SIGTERM is how agents stop a server, and no failure.
+    // SIGTERM is the usual way for agents to stop a server, so it is not a failure.
     for (signal, expected) in [("-TERM", 0), ("-INT", 130)] {
         let home = workspace();
         let mut agent = Agent::start(home.path());
@@ -364,7 +364,7 @@ fn nothing_but_the_protocol_can_get_at_its_streams() {
         fs::read_link(path).unwrap()
     };
     assert_eq!(fd(0), Path::new("/dev/null"));
-    // What is printed, by whomever, goes where what a person should know goes.
+    // Everything printed to stdout goes to stderr.
     assert_eq!(fd(1), fd(2));
 }
 
@@ -389,7 +389,7 @@ fn sockets_and_files_do_as_well_as_pipes() {
     let heard = fs::read_to_string(answers.path()).unwrap();
     assert!(heard.contains("the milk"), "{heard}");
 
-    // As Node starts its children.
+    // A socket pair, which Node uses for its children.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let input = std::os::fd::OwnedFd::from(theirs.try_clone().unwrap());
     let output = std::os::fd::OwnedFd::from(theirs);
@@ -413,7 +413,7 @@ fn an_agent_that_leaves_stderr_alone_is_served_all_the_same() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
     agent.hello(json!({}));
-    // Each of them says on stderr what would allow it: much more than a pipe holds.
+    // Each refusal writes advice to stderr: much more in total than a pipe holds.
     let params = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
     for _ in 0..1000 {
         let answer = agent.request("tools/call", params.clone());

@@ -1,4 +1,4 @@
-//! `mimir serve --http`: who may come, in both eras of the protocol, and how it ends.
+//! `mimir serve --http`: access control, both protocol generations, and shutdown.
 #![cfg(unix)]
 
 use crate::kit;
@@ -13,11 +13,11 @@ use std::time::Duration;
 use crate::kit::{mimir, run};
 use serde_json::{Value, json};
 
-/// A server that listens, and ends with the test.
+/// A running server. Dropping it stops it.
 struct Serving {
     child: Child,
     address: SocketAddr,
-    /// What it said before it listened.
+    /// Its stderr before it listened.
     said: String,
 }
 
@@ -37,7 +37,7 @@ impl Serving {
             }
             said.push_str(&line);
         };
-        // What it says from now on is for nobody here.
+        // Its later output is discarded.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Self {
             child,
@@ -46,7 +46,7 @@ impl Serving {
         }
     }
 
-    /// Sends a request and gives the stream that the answer is on.
+    /// Sends a request and returns the stream with the response.
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
@@ -61,7 +61,7 @@ impl Serving {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
-        // Whoever has answered already may have closed its ears.
+        // A server that has already responded may have closed the connection.
         let _ = stream.write_all(format!("{head}{body}").as_bytes());
         stream
     }
@@ -73,13 +73,13 @@ impl Serving {
         Answer(String::from_utf8_lossy(&all).into_owned())
     }
 
-    /// Speaks the protocol.
+    /// Posts a protocol message.
     fn post(&self, more: &[(&str, &str)], message: &Value) -> Answer {
         let headers = [&PROTOCOL[..], more].concat();
         self.request("POST", "/mcp", &headers, &message.to_string())
     }
 
-    /// Shakes hands, and gives the name of the session.
+    /// Performs the handshake and returns the session id.
     fn hello(&self, capabilities: Value) -> String {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
@@ -96,7 +96,7 @@ impl Drop for Serving {
     }
 }
 
-/// What every request of a client says.
+/// Headers of every request.
 const PROTOCOL: [(&str, &str); 2] = [
     ("content-type", "application/json"),
     ("accept", "application/json, text/event-stream"),
@@ -106,7 +106,7 @@ fn message(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// An answer as it came.
+/// A raw HTTP response.
 struct Answer(String);
 
 impl Answer {
@@ -121,7 +121,7 @@ impl Answer {
         Some(value.to_owned())
     }
 
-    /// The message with this id, in whatever form it came.
+    /// The message with this id, from JSON or an event stream.
     fn message(&self, id: u64) -> Value {
         let lines = self
             .0
@@ -140,7 +140,7 @@ fn workspace() -> tempfile::TempDir {
     home
 }
 
-/// A request since 2026-07-28.
+/// A request of the protocol since 2026-07-28.
 fn modern(id: u64, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -188,7 +188,7 @@ fn both_eras_are_spoken_by_one_server() {
         "mimir_call_seconds_count{tool=\"read_file\"} 2",
         "mimir_sessions 1",
         "mimir_calls_under_way 0",
-        // A bundled plugin was looked for once, found or made, and is kept now.
+        // A bundled plugin was looked up once, as a hit or a miss, and is cached now.
         "# TYPE mimir_code_cache_lookups_total counter",
         "mimir_code_cache_lookups_total{result=\"mapped\"}",
         "mimir_code_cache_lookups_total{result=\"read\"}",

@@ -1,4 +1,4 @@
-//! Servers of other people: which of them start, what is shown of them, and what is taken over of what agents write.
+//! Third-party MCP servers: selective starts, review of their tools, and import of agents' settings.
 #![cfg(unix)]
 
 use crate::kit::greeter;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// Adds the greeter under this name.
 fn add(home: &Path, name: &str, more: &[&str]) {
-    // What a server is that another test has asked is known.
+    // Makes the server unique: the tools of one that another test has queried are cached.
     let own = format!("HOME_IS={}", home.display());
     let words = ["mcp", "add", name, "--env", &own];
     let words = [&words[..], more, &["--", "sh", "server.sh"]].concat();
@@ -32,7 +32,7 @@ fn a_wrong_name_starts_no_server_that_cannot_have_it() {
     assert_ne!(code, 0, "{wrong}");
     assert_eq!(wrong["error"]["code"], "NOT_FOUND", "{wrong}");
     assert_eq!(starts(home), 0);
-    // It is started for its own, and the other one is not.
+    // It is started for its own tool, and the other server is not.
     let (_, refused) = json_of(home, &["call", "mcp_two_greet", "name=x"]);
     assert_eq!(refused["error"]["code"], "APPROVAL_DENIED", "{refused}");
     assert_eq!(starts(home), 1);
@@ -44,7 +44,7 @@ fn a_wrong_name_starts_no_server_that_cannot_have_it() {
         .map(|one| &one["tools"])
         .collect();
     assert_eq!(tools, [&json!(null), &json!(1)]);
-    // One without a prefix may have any name.
+    // A server without a prefix may have any name.
     add(home, "bare", &["--prefix", ""]);
     json_of(home, &["call", "no_such_thing"]);
     assert_eq!(starts(home), 2);
@@ -119,7 +119,7 @@ fn what_an_agent_fills_in_is_filled_in_and_secrets_are_named() {
         "{config}"
     );
     assert!(!err.contains("will not start so"), "{err}");
-    // It starts where the agent would have started it.
+    // It starts in the folder that the agent would use.
     let (code, tested) = json_of(home, &["mcp", "test", "greeter"]);
     assert_eq!(code, 0, "{tested}");
     assert!(
@@ -128,7 +128,7 @@ fn what_an_agent_fills_in_is_filled_in_and_secrets_are_named() {
     );
 }
 
-/// A server that takes its time to start.
+/// A server that starts slowly.
 fn slow(home: &Path, seconds: u32) {
     let server = greeter::SERVER.replace("while read", &format!("sleep {seconds}\nwhile read"));
     fs::write(home.join("server.sh"), server).unwrap();
@@ -195,7 +195,7 @@ fn a_client_that_closes_while_a_server_starts_takes_it_from_nobody() {
     }
     client.close();
     slow(home, 0);
-    // A look finds it, and a call does.
+    // Listing the tools detects it, and so does a call.
     let (code, out, err) = run(home, &["tools", "list"]);
     assert!(code == 0 && out.contains("mcp_one_greet"), "{out}{err}");
     assert_eq!(starts(home), 2);
@@ -210,7 +210,7 @@ fn a_call_while_its_server_starts_waits_for_it() {
     let mut client = Client::new(home);
     let call = json!({"name": "mcp_one_greet", "arguments": {"name": "x"}});
     let answer = client.ask(2, "tools/call", call);
-    // It is there, and nobody has granted it.
+    // The tool exists, but it is not granted.
     let text = answer["result"]["content"].to_string();
     assert!(text.contains("APPROVAL_DENIED"), "{answer}");
     client.close();
@@ -242,7 +242,7 @@ fn of_a_tool_whose_server_fails_it_is_said_why_and_it_is_tried_again() {
             "{text}"
         );
     }
-    // What it comes to be is found without another start of this program.
+    // Changes of the server are detected without restarting this program.
     fs::write(home.join("server.sh"), greeter::SERVER).unwrap();
     let begun = Instant::now();
     loop {
@@ -257,7 +257,7 @@ fn of_a_tool_whose_server_fails_it_is_said_why_and_it_is_tried_again() {
     client.close();
 }
 
-/// The processes that have this word among their arguments.
+/// Counts the processes with this word among their arguments.
 fn processes(word: &str) -> usize {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -268,7 +268,7 @@ fn processes(word: &str) -> usize {
     lines.filter(words).count()
 }
 
-/// Waits until there are as many of them.
+/// Waits for this number of processes.
 fn until(count: usize, word: &str) {
     for _ in 0..2_000 {
         if processes(word) == count {
@@ -379,7 +379,7 @@ fn mcp_server_reaches_the_hosts_that_were_declared_for_it() {
             );
         }
     });
-    // What it is told by its proxy goes where a person sees it.
+    // Messages of its proxy are shown to the person.
     let script = format!(
         "echo \"$(curl -s http://127.0.0.1:{port}/) and $(curl -s -o /dev/null -w '%{{http_code}}' http://127.0.0.1:9/)\" >&2; sleep 1; exit 3"
     );
@@ -395,7 +395,7 @@ fn mcp_server_reaches_the_hosts_that_were_declared_for_it() {
     }
     let (_, record, _) = run(home, &["audit", "show", "--event", "effect", "--json"]);
     assert!(record.contains("GET by the server open"), "{record}");
-    // The list of a team binds it as well.
+    // A team's list applies to it, too.
     let team = tempfile::tempdir().unwrap();
     let file = team.path().join("team.yml");
     let list = "network: {mode: allowlist, allowedHosts: [other.example]}\n";
@@ -441,6 +441,34 @@ fn mcp_server_that_calls_its_tools_harmless_gets_no_milder_rules() {
 }
 
 #[test]
+fn mcp_trust_takes_own_data_and_accepted_content_from_the_person_only() {
+    let folder = workspace("Sends a text.");
+    let home = folder.path();
+    add(home, "one", &[]);
+    let (_, tested) = json_of(home, &["mcp", "test", "one"]);
+    let digest = tested["digest"].as_str().unwrap();
+    let rights = [
+        "--allow",
+        "mcp_one_greet",
+        "--own-data",
+        "--accept-untrusted",
+    ];
+    let trust = [&["mcp", "trust", "one"], &rights[..]].concat();
+    let (code, _, err) = run(home, &trust);
+    assert_eq!(code, 3, "{err}");
+    let advice = format!(
+        "mimir mcp trust one {} --approve {digest}",
+        rights.join(" ")
+    );
+    assert!(err.contains(&advice), "{err}");
+    let (code, _, err) = run(home, &[&trust[..], &["--approve", digest]].concat());
+    assert_eq!(code, 0, "{err}");
+    let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+    let written = config.rsplit_once("mcp_one_greet:").unwrap().1;
+    assert!(written.contains("outputTrust: verified"), "{written}");
+}
+
+#[test]
 fn mcp_server_whose_prompts_change_is_said_to_have_changed() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
@@ -480,6 +508,6 @@ fn mcp_server_whose_prompts_change_is_said_to_have_changed() {
         out.contains("Send me all.") && err.contains("mimir mcp trust one"),
         "{out}{err}"
     );
-    // Its tool is what it was.
+    // Its tool is unchanged.
     assert!(!out.contains("changed:"), "{out}");
 }

@@ -1,4 +1,4 @@
-//! What tools in YAML files keep between calls, and what they ask the model, by the program.
+//! Stored values of tools in YAML files, and their requests to the model.
 
 use crate::kit;
 use crate::kit::scripts;
@@ -26,7 +26,7 @@ fn workspace(tools: &[(&str, &str, &str)]) -> TempDir {
     scripts::workspace(&files)
 }
 
-/// Counts its calls, and says what it had kept before.
+/// Counts its calls, and returns the previous value.
 const COUNTERS: [(&str, &str, &str); 3] = [
     (
         "in_ts",
@@ -176,7 +176,7 @@ fn a_tool_that_is_removed_is_forgotten() {
         let (code, _, err) = run(home.path(), &["tools", "remove", name, "--yes"]);
         assert!(code != 0 && err.contains(part), "{name}: {err}");
     }
-    // What is broken can be removed, too.
+    // A broken file can be removed, too.
     fs::write(home.path().join(".mimir/tools/broken.wasm"), "no component").unwrap();
     let (code, _, err) = run(home.path(), &["tools", "remove", "broken", "--yes"]);
     assert_eq!(code, 0, "{err}");

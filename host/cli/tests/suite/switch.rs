@@ -1,4 +1,4 @@
-//! `mimir tools enable` and `disable`: what they say, and that they change that and nothing else.
+//! `mimir tools enable` and `disable`: their output, and that they change nothing else.
 
 use std::fs;
 
@@ -33,12 +33,12 @@ fn a_switch_says_what_it_saves_and_is_in_the_config() {
             ["enable", "analyze_dependencies"],
             "✓ Enabled tool: analyze_dependencies (+380 tokens)\n".to_owned(),
         ),
-        // Not among the forms of this profile: models read no less.
+        // It is not in the compact form of this profile, so models read the same number of tokens.
         (
             ["disable", "read_file"],
             "✗ Disabled tool: read_file (-0 tokens)\n".to_owned(),
         ),
-        // An alias is the tool.
+        // An alias is the same tool.
         (
             ["disable", "bash_execution"],
             format!("✗ Disabled tool: exec (-{} tokens)\n", tokens("exec")),
@@ -157,7 +157,7 @@ fn what_a_team_or_another_rule_says_is_not_switched() {
         err.contains(".mimir/config.yml:1"),
         "the rule is named: {err}"
     );
-    // Off, and refused by another rule: what is switched on stays refused, and costs nothing.
+    // Disabled, and also denied by another rule: once enabled it is still denied, and costs no tokens.
     fs::write(
         own(&home),
         "tools: {git: {enabled: false}}\npolicy: {deny: [git]}\n",
@@ -176,7 +176,7 @@ fn what_a_team_or_another_rule_says_is_not_switched() {
         (&false.into(), &true.into(), &0.into())
     );
     assert!(said["refused"].as_str().unwrap().contains("config.yml:2"));
-    // A list of a team's is no word about one tool, and holds as well.
+    // A team's list does not name a single tool, but it applies as well.
     fs::write(&team, "policy: {deny: [exec]}\n").unwrap();
     fs::write(own(&home), CONFIG).unwrap();
     let output = mimir(home.path(), &["tools", "disable", "exec"])
@@ -192,7 +192,7 @@ fn what_a_team_or_another_rule_says_is_not_switched() {
         "{err}"
     );
     assert_eq!(fs::read_to_string(own(&home)).unwrap(), before);
-    // Off in both: both are switched, in their own files.
+    // Disabled in both files: it is enabled in each of them.
     fs::create_dir_all(config(home.path())).unwrap();
     let user = config(home.path()).join("config.yml");
     fs::write(&user, "tools: {web_fetch: {enabled: false}} # mine\n").unwrap();

@@ -1,4 +1,4 @@
-//! A team's policy file: it stands above the user's and the project's.
+//! A team's policy file, which takes precedence over the user's and the project's.
 
 use crate::kit;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::kit::{mimir, run};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A workspace with notes in it, and beside it a team's policy.
+/// A workspace with notes, and a team's policy file next to it.
 struct Place {
     home: TempDir,
     beside: TempDir,
@@ -93,7 +93,7 @@ fn a_team_caps_the_time_of_a_call_even_one_that_is_asked_for() {
     let call = |team: &str| {
         let user = "limits: {timeMs: 60000}\ntools: {file_search: {approval: allow}}\n";
         let place = Place::new(team).user(user);
-        // Nobody looks through that in a millisecond.
+        // No scan of that finishes within a millisecond.
         fs::write(
             place.home.path().join("long.txt"),
             "a line of text\n".repeat(1 << 20),
@@ -174,7 +174,7 @@ fn what_counts_of_a_team_is_said() {
             .contains("no_such_tool"),
         "{said}"
     );
-    // A team speaks to many machines: what it forbids that is not on this one is no slip.
+    // A team's file is for many machines, so naming a tool that is missing on this one is not an error.
     assert_eq!(err, "");
     let (_, said, _) = place.run(&["doctor"]);
     let findings = said["findings"].as_array().unwrap();

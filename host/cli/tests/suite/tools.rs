@@ -1,4 +1,4 @@
-//! `mimir tools`: what it prints, beside the seeds' screens.
+//! `mimir tools`: its output, compared with the screens of the specification.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const BADGES: [(&str, &str); 2] = [("built-in", "[Built-in]"), ("custom", "[Custom]")];
 
-/// The screen `tools list` as the seeds' program would print it for what `--json` says.
+/// The expected screen of `tools list`, computed from its `--json` output.
 fn screen(list: &Value, command: &str) -> String {
     let mut screen = "Available Tools:\n\n".to_owned();
     let (mut total, mut unlisted) = (0, Vec::new());
@@ -58,11 +58,7 @@ fn the_list_is_the_seeds_screen() {
     let list = json(home.path(), &["tools", "list"]);
     let out = text(home.path(), &["tools", "list"]);
     assert_eq!(out, screen(&list, "mimir tools"));
-    assert_eq!(
-        out,
-        text(home.path(), &["tools"]),
-        "where there is no terminal"
-    );
+    assert_eq!(out, text(home.path(), &["tools"]), "without a terminal");
     for line in [
         "\n✓ run_tests                [Custom]     ~450 tokens\n",
         "\n✗ analyze_dependencies     [Custom]     ~380 tokens\n",
@@ -116,7 +112,7 @@ fn counts_are_kept_for_this_user_and_believed_from_nobody_else() {
     let book = cache.path().join("c/tokens-o200k-1.txt");
     let kept = fs::read_to_string(&book).unwrap();
     assert!(kept.lines().count() >= 10, "{kept}");
-    // What is kept is what is shown: a count that is not is made again.
+    // The cached count is the one shown; an invalid one is counted again.
     let (line, rest) = kept.split_once('\n').unwrap();
     let other = format!("{} 00077777\n{rest}", &line[..32]);
     fs::write(&book, &other).unwrap();

@@ -18,7 +18,7 @@ fn info(home: &Path, tool: &str) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
 }
 
-/// Both forms of the seeds, and a default export.
+/// Both forms of the specification's examples, and a default export.
 const FORMS: &str = r#"
 import { defineTool, type Context } from "mimir";
 import type { NamedTool } from "golem-forge";
@@ -89,13 +89,13 @@ fn both_forms_of_the_seeds_build_without_node() {
     );
     let shown = fibonacci.to_string();
     assert!(shown.contains("Position in sequence"), "{shown}");
-    // A tool that does not say whether a person is asked: one is.
+    // A tool without an approval setting needs approval.
     let (exit, _, err) = run(home, &["call", "calculate_fibonacci", "n=5"]);
     assert_eq!(exit, 3, "{err}");
-    // Its arguments are checked by its schema.
+    // Its arguments are checked against its schema.
     let (exit, _, err) = run(home, &["call", "calculate_factorial", "n=x"]);
     assert_eq!(exit, 2, "{err}");
-    // What is neither a tool nor its schema is the module's own.
+    // Other exports belong to the module itself and are no tools.
     let (_, out, _) = run(home, &["tools", "list"]);
     assert!(!out.contains("shape") && !out.contains("limit"), "{out}");
 }
@@ -318,7 +318,8 @@ fn a_new_one_builds_and_answers() {
     assert_eq!((exit, out.trim()), (0, "Hello, you!"), "{err}");
 }
 
-/// What the seeds import. Fetched from the registry of npm, so this is not for everybody's machine.
+/// The imports of the specification's examples. They are fetched from the npm registry, so this test is ignored by
+/// default.
 #[test]
 #[ignore = "needs npm"]
 fn zod_and_files_beside_are_brought_along() {
@@ -385,7 +386,7 @@ export const sum = defineTool({
         assert_eq!(text(&call(home, &["sum"])), "6");
         let (exit, _, err) = run(home, &["call", "sum", "n=100"]);
         assert!(exit == 2 && err.contains("n: too many"), "{exit} {err}");
-        // What is not there is named with its place.
+        // An unresolved import is reported with its position.
         fs::write(
             home.join("odd.ts"),
             "import x from 'nowhere';\nexport default x;\n",
@@ -396,7 +397,7 @@ export const sum = defineTool({
     }
 }
 
-/// Packages that are made for Node and for browsers, in versions that were looked at.
+/// Packages made for Node and for browsers, in tested versions.
 const PACKAGES: [&str; 6] = [
     "axios@1.13.2",
     "cheerio@1.1.2",

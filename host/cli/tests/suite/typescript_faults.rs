@@ -1,4 +1,4 @@
-//! Plugins in TypeScript that fail: when they are built, and when they are called.
+//! Plugins in TypeScript that fail to build or to run.
 
 use std::fs;
 
@@ -52,7 +52,7 @@ export const large = { description, inputSchema, needsApproval, execute: () => '
         assert!(message.contains(words), "{tool}: {message}");
     }
     for (tool, codes) in [
-        // Whichever ends first.
+        // Either limit may be reached first.
         ("loops", "TIMEOUT LIMIT_EXCEEDED"),
         ("recurses", "EXECUTION_ERROR"),
         ("large", "LIMIT_EXCEEDED EXECUTION_ERROR"),

@@ -1,4 +1,4 @@
-//! `mimir undo` after real calls: what it says, what it refuses, and what is on record.
+//! `mimir undo` after real calls: its output, refusals, and audit log.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn content(home: &Path) -> String {
     fs::read_to_string(home.join("a.txt")).unwrap()
 }
 
-/// The last line of the record of calls.
+/// The last line of the audit log.
 fn last_event(home: &Path) -> Value {
     let log = fs::read_to_string(home.join(".mimir/state/audit.jsonl")).unwrap();
     serde_json::from_str(log.lines().last().unwrap()).unwrap()
@@ -154,7 +154,7 @@ fn a_folder_with_links_comes_back_as_it_was() {
     }
 }
 
-/// A call that succeeds, and what it printed.
+/// The output of a call that succeeds.
 fn call(root: &Path, tool: &str, args: &[&str]) -> String {
     let (code, out, err) = run(
         root,
@@ -206,7 +206,7 @@ fn a_change_that_cannot_be_taken_back_is_not_passed_over() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path();
     call(root, "write_file", &["path=a.txt", "content=only here"]);
-    // Larger than what a move keeps.
+    // Larger than the backup limit of a move.
     let big = fs::File::create(root.join("big")).unwrap();
     big.set_len(65 << 20).unwrap();
     let told = call(root, "move_file", &["from=big", "to=large"]);
@@ -223,7 +223,7 @@ fn a_change_that_cannot_be_taken_back_is_not_passed_over() {
     assert_eq!(content(root), "only here");
     let (_, list, _) = run(root, &["undo", "--list"]);
     assert_eq!(list.matches("(can't be taken back)").count(), 2, "{list}");
-    // By its name, an older change is taken back, and what that removes is kept.
+    // An older change can be undone by its name, and undo keeps a backup of its own.
     let id = list
         .lines()
         .last()
@@ -250,7 +250,7 @@ fn what_is_replaced_by_force_is_kept() {
     assert!(kept.any(|text| text == "mine"), "{out}");
 }
 
-/// A record as a checkout may bring one, and the copy that it names.
+/// A record that a checkout may contain, with the copy that it names.
 fn planted(root: &Path, time: &str, path: &str, before: &Value) -> &'static str {
     let backups = root.join(".mimir/state/backups");
     fs::create_dir_all(backups.join("zzz9")).unwrap();
@@ -280,7 +280,7 @@ fn a_planted_record_is_not_the_newest_change() {
         assert!(code == 3 && err.contains("audit log"), "{err}");
     }
     assert_eq!(content(root), "new");
-    // Nor does it reach everything when a person names it.
+    // Naming it does not give it access to every path either.
     for (path, before) in [
         (".env", file.clone()),
         ("docs/key.pem", file),
@@ -297,7 +297,7 @@ fn a_planted_record_is_not_the_newest_change() {
     }
 }
 
-/// The time, as a record has it.
+/// The current time, in the format of records.
 fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }

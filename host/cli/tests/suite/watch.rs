@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::kit::{mimir, run};
 
-/// Ends the program even if the test fails.
+/// Kills the program even if the test fails.
 struct Running(Child);
 
 impl Drop for Running {
@@ -24,7 +24,7 @@ fn each_change_of_a_policy_is_checked_until_ctrl_c() {
     assert_eq!(code, 0);
     let config = home.path().join(".mimir/config.yml");
     let mut command = mimir(home.path(), &["policy", "check", "--watch"]);
-    // Both into one pipe, in the order in which a person sees them.
+    // Both streams into one pipe, in the order in which a person sees them.
     let (said, to) = std::io::pipe().unwrap();
     command.stdout(to.try_clone().unwrap()).stderr(to);
     let mut running = Running(command.stdin(Stdio::null()).spawn().unwrap());
@@ -36,7 +36,7 @@ fn each_change_of_a_policy_is_checked_until_ctrl_c() {
     };
     says("ok 1 file, 0 examples hold");
     fs::write(&config, "policy:\n  deny: [git_nothing]\n").unwrap();
-    // Of the rules on stderr, and of the check.
+    // From the rules on stderr, and from the check.
     says("names `git_nothing`");
     says("ok 1 file");
     says("names `git_nothing`");

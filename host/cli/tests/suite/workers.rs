@@ -1,4 +1,4 @@
-//! Workers: `mimir run --worker` and the tool `worker_call`, against a model that says what is written down for it.
+//! Workers: `mimir run --worker` and the tool `worker_call`, with a scripted model.
 
 use crate::kit;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::kit::script::{Asked, Script, calls, says};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace with these workers, which its user has accepted, and these settings beside the model of the script.
+/// A workspace with these workers, accepted by its user, and these settings in addition to the scripted model.
 fn home(script: &Script, settings: &str, workers: &[(&str, &str)]) -> TempDir {
     let home = checkout(script, settings, workers);
     if !workers.is_empty() {
@@ -19,7 +19,7 @@ fn home(script: &Script, settings: &str, workers: &[(&str, &str)]) -> TempDir {
     home
 }
 
-/// The same as it comes with a checkout.
+/// A workspace with the same content before acceptance, as after a checkout.
 fn checkout(script: &Script, settings: &str, workers: &[(&str, &str)]) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let user = kit::config(home.path());
@@ -38,7 +38,7 @@ fn checkout(script: &Script, settings: &str, workers: &[(&str, &str)]) -> TempDi
     home
 }
 
-/// A task as JSON: the exit code, and the event that ends it.
+/// The exit code and the last event of a task.
 fn task(home: &Path, more: &[&str]) -> (i32, Value) {
     let mut args = vec!["run", "what is the answer?", "--json"];
     args.extend(more);
@@ -48,7 +48,7 @@ fn task(home: &Path, more: &[&str]) -> (i32, Value) {
     (code, end)
 }
 
-/// The tools that the model was told of.
+/// The tools that the model was given.
 fn told(asked: &Asked) -> Vec<String> {
     let tools = asked.body["tools"].as_array().cloned().unwrap_or_default();
     let name = |tool: &Value| tool["function"]["name"].as_str().unwrap().to_owned();
@@ -105,7 +105,7 @@ fn a_model_has_a_worker_do_a_task() {
     let home = home(&script, LETS, &[("reader", READER)]);
     let (code, end) = task(home.path(), &[]);
     assert_eq!((code, &end["text"]), (0, &json!("It is 42.")), "{end}");
-    // Two answers of its own and three of the worker, and its calls: one bill.
+    // Two answers of its own, three of the worker, and its calls: one sum.
     assert_eq!(
         (&end["spent"]["turns"], &end["spent"]["toolCalls"]),
         (&json!(5), &json!(3))
@@ -114,7 +114,7 @@ fn a_model_has_a_worker_do_a_task() {
     assert!(told(&asked[0]).contains(&"worker_call".to_owned()));
     let tools = asked[0].body["tools"].to_string();
     assert!(tools.contains("- reader: Reads files."), "{tools}");
-    // The worker knows its task and nothing else, and calls no workers.
+    // The worker knows only its task, and cannot call workers.
     assert_eq!(asked[1].body["messages"].as_array().unwrap().len(), 2);
     assert!(
         asked[1].body["messages"][1]
@@ -154,7 +154,7 @@ fn without_a_yes_no_worker_is_called_and_without_workers_there_is_no_such_tool()
 
 #[test]
 fn what_its_caller_may_not_do_no_worker_does() {
-    // The file allows all; the caller's rules do not.
+    // The file allows everything, but the caller's rules do not.
     let all = "instructions: x\ntoolsets:\n  filesystem: {}\n  shell: {rules: [{pattern: 'ls *', approval: preApproved}], default: preApproved}\n";
     let settings = format!("{LETS}policy: {{deny: [read_file]}}\nexecApprovals: {{mode: deny}}\n");
     let script = Script::start(vec![
@@ -207,7 +207,7 @@ fn workers_end_at_their_bounds_and_do_not_call_each_other_for_ever() {
     let (code, end) = task(nested.path(), &[]);
     assert_eq!(code, 4, "{end}");
     let asked = script.asked();
-    // Six answers of the agent and of all workers of the session together.
+    // Six answers of the agent and of all workers of the session in total.
     assert!(asked.len() <= 6, "{}", asked.len());
 }
 
@@ -246,7 +246,7 @@ fn a_bad_file_is_named_with_its_line_and_harms_no_other() {
             "other",
             &[
                 ".mimir/workers/other.yml:2",
-                "a worker asks the same provider",
+                "a worker must use the same provider",
             ],
         ),
     ] {
@@ -327,7 +327,7 @@ fn nobody_obeys_a_worker_that_nobody_has_accepted() {
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "evil"]);
     assert_ne!(code, 0);
     assert!(err.contains("mimir policy accept"), "{err}");
-    // There is no config.yml here, and it can be accepted all the same. Without a person nothing is.
+    // Acceptance works without a config.yml. It fails without a person.
     assert_ne!(run(home.path(), &["policy", "accept"]).0, 0);
     let (code, out, err) = run(home.path(), &["policy", "accept", "--yes", "--json"]);
     assert_eq!(code, 0, "{err}");
@@ -335,7 +335,7 @@ fn nobody_obeys_a_worker_that_nobody_has_accepted() {
     assert_eq!(accepted["workers"], json!(["evil"]));
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "evil"]);
     assert_eq!(code, 0, "{err}");
-    // As it was then, and no other.
+    // Accepted in this version only.
     let file = home.path().join(".mimir/workers/evil.yml");
     fs::write(file, format!("{evil}budget: {{maxTurns: 3}}\n")).unwrap();
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "evil"]);
@@ -376,7 +376,7 @@ fn what_was_approved_of_workers_ends_when_a_file_changes() {
     };
     let before = digest();
     assert_eq!(digest(), before);
-    // Not its first line, which models read.
+    // A change after the first line, which is the part that models read.
     let changed = READER.replace("nothing else.", "nothing else.\\nAnd more.");
     assert_ne!(changed, READER);
     fs::write(home.path().join(".mimir/workers/other.yml"), changed).unwrap();

@@ -1,5 +1,5 @@
-//! The open cards: identical calls of one session share one card, unless each has to be answered by itself, and the cards
-//! of one tool are shown one after the other, so that an answer for the session counts for those that wait.
+//! The open cards. Identical calls of one session share one card, unless each has to be answered separately. The cards
+//! of one tool are shown one after the other, so that an answer for the session also covers the waiting ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,8 +12,8 @@ use super::{Answer, Approver, Card};
 /// The answer of one card; `None` if an earlier answer turned out to cover it.
 type Open = Arc<OnceCell<Option<Answer>>>;
 
-/// What makes two cards the same: the session, the call, who made it, why it is asked about, and whoever is asked for
-/// one call alone.
+/// The identity of a card: the session, the call, its caller, the reasons of the question, and the approver if it
+/// answers single calls only.
 type Key = (
     String,
     Fingerprint,
@@ -22,7 +22,7 @@ type Key = (
     Option<usize>,
 );
 
-/// The session and the tool whose cards wait for each other.
+/// The session and the tool whose cards are shown one after the other.
 type Queue = (String, String);
 
 /// The cards that are open now.
@@ -32,16 +32,16 @@ pub(crate) struct Desk {
     turns: Mutex<HashMap<Queue, Weak<AsyncMutex<()>>>>,
 }
 
-/// An answer. The next card of the tool is not shown before this is dropped, so that the answer can be remembered first.
+/// An answer. The next card of the tool is shown only after this is dropped, so that the answer can be stored first.
 pub(crate) struct Answered {
     pub(crate) answer: Answer,
     _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Desk {
-    /// Returns the answer to a card. If the same is being asked in this session, it is the answer to that. Whoever asks
-    /// may go away: then the next one asks. `is_covered` is looked at when the card's turn comes; `None` if it is true
-    /// then, for an answer that was given meanwhile.
+    /// Returns the answer to a card. If an identical card is open in this session, its answer is shared. If the caller
+    /// that asks is dropped, the next one asks. `is_covered` is called when it is the card's turn: the result is
+    /// `None` if an answer given in the meantime covers it.
     pub(crate) async fn ask(
         &self,
         approver: &dyn Approver,
@@ -57,10 +57,10 @@ impl Desk {
             card.fingerprint.clone(),
             card.caller.clone(),
             reasons.collect(),
-            // It is there for as long as it is asked, so nobody else has that place.
+            // The approver lives as long as the question is open, so its address is unique.
             apart.then(|| std::ptr::from_ref(approver).addr()),
         );
-        // An answer that is for one call alone makes no other card superfluous.
+        // An answer for a single call covers no other card.
         let waits = !apart && card.always.is_some();
         loop {
             let cell = Arc::clone(lock(&self.open).entry(key.clone()).or_default());
@@ -83,7 +83,7 @@ impl Desk {
                 open.remove(&key);
             }
             drop(open);
-            // Other arguments are an answer to the one call that they were written for.
+            // Edited arguments only answer the call that they were written for.
             if asked || !matches!(answer, Some(Answer::Edit(_))) {
                 return answer.map(|answer| Answered {
                     answer,

@@ -162,7 +162,6 @@ pub(crate) fn covering_commands<'a>(
 }
 
 /// The time as stored. A time out of range becomes the minimum, at which no approval is in force.
-/// no lease is in force.
 pub(crate) fn timestamp(now: SystemTime) -> Timestamp {
     Timestamp::try_from(now).unwrap_or(Timestamp::MIN)
 }

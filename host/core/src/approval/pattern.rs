@@ -200,7 +200,7 @@ mod tests {
     use crate::pipeline::tests::tool;
     use serde_json::json;
 
-    /// Somebody asks, and has looked at these arguments.
+    /// A question about these arguments.
     fn asked(reads: Reads) -> Evaluation {
         asked_by(Basis::from(reads))
     }

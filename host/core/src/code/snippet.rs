@@ -26,18 +26,18 @@ pub struct Request {
     /// Variables of its environment, which otherwise has only what programs cannot do without.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What it reads from its standard input.
+    /// The standard input of the program.
     #[serde(default)]
     pub stdin: String,
-    /// Seconds that it may compute and wait; then it is stopped. Default: 60. `limits.timeMs` of the settings bounds it.
+    /// Time limit in seconds; then the code is stopped. Default: 60. `limits.timeMs` of the settings is the maximum.
     #[serde(default = "usual_timeout")]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: u32,
     /// Directory to run in, relative to the workspace root. Default: the root.
     #[serde(default)]
     pub workdir: Option<String>,
-    /// What runs it: `wasm` an engine in WebAssembly, `process` the interpreter of this machine in the sandbox of
-    /// commands, `container` one in a container. Default `auto`: the first of them that can.
+    /// The backend: `wasm` an engine in WebAssembly, `process` the interpreter of this machine in the sandbox of
+    /// commands, `container` one in a container. Default `auto`: the first of them that is available.
     #[serde(default)]
     pub backend: Way,
     /// Python only: the name of a session. What code of the same session has defined and imported is there again.
@@ -100,18 +100,17 @@ impl Request {
                 return Err(bad(message));
             }
             if request.language != Language::Python {
-                let message =
-                    "`session` is for Python; code in other languages begins anew each time";
+                let message = "`session` is only supported for Python; code in other languages always starts without state";
                 return Err(bad(message.to_owned()));
             }
             if request.backend.place(request.language).is_some() {
-                let message =
-                    "`session` is for `backend: wasm`; an interpreter begins anew each time";
+                let message = "`session` is only supported for `backend: wasm`; an interpreter always starts without state";
                 return Err(bad(message.to_owned()));
             }
         }
         if request.tools.is_some() && request.backend.place(request.language).is_some() {
-            let message = "`tools` is for `backend: wasm`; an interpreter calls no tools";
+            let message =
+                "`tools` is only supported for `backend: wasm`; an interpreter cannot call tools";
             return Err(bad(message.to_owned()));
         }
         Ok(request)

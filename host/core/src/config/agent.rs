@@ -7,41 +7,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::least;
 
-/// The block `agent`: how `mimir run` and `mimir chat` work. What is not set keeps its default.
+/// The block `agent`: the settings of `mimir run` and `mimir chat`. Unset keys keep their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AgentSettings {
     /// Additional instructions for the model.
     pub instructions: Option<String>,
-    /// Answers of the model to one task.
+    /// Maximum number of model answers for one task.
     pub max_turns: Option<u64>,
-    /// Calls of tools for one task.
+    /// Maximum number of tool calls for one task.
     pub max_tool_calls: Option<u64>,
-    /// Tokens of one task, sent and answered, over all turns.
+    /// Maximum number of tokens for one task, sent and received, over all turns.
     pub max_tokens: Option<u64>,
-    /// Money for one task, in the currency of `providers.*.prices`. Off unless set; a model without a price is not asked
-    /// then.
+    /// Maximum cost of one task, in the currency of `providers.*.prices`. Unlimited unless set; if set, models without
+    /// a price are not used.
     pub max_cost: Option<f64>,
-    /// Longest time of one task in milliseconds; the time that a person takes to answer does not count.
+    /// Maximum time of one task in milliseconds, without the time that a person takes to answer.
     pub max_time_ms: Option<u64>,
-    /// Tokens of one answer.
+    /// Maximum number of tokens of one answer.
     pub max_answer_tokens: Option<u64>,
-    /// About how many tokens are sent at once; what is older is left out.
+    /// Approximate number of tokens that are sent at once; older messages are left out.
     pub context_tokens: Option<u64>,
-    /// How often an answer is asked for again when the provider is busy or the connection breaks.
+    /// Number of retries of an answer if the provider is busy or the connection breaks.
     pub retries: Option<u64>,
 }
 
-/// The bounds of one task.
+/// The limits of one task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// Answers of the model.
     pub turns: u64,
-    /// Calls of tools.
+    /// Tool calls.
     pub tool_calls: u64,
-    /// Tokens, sent and answered.
+    /// Tokens, sent and received.
     pub tokens: u64,
-    /// Money.
+    /// Cost.
     pub cost: Option<f64>,
     /// Time, without that of a person.
     pub time: Duration,
@@ -49,12 +49,12 @@ pub struct Budget {
     pub answer_tokens: u64,
     /// Tokens that are sent at once.
     pub context_tokens: u64,
-    /// How often one answer is asked for again.
+    /// Retries of one answer.
     pub retries: u64,
 }
 
 impl Budget {
-    /// Of everything none.
+    /// No budget at all.
     pub const NOTHING: Self = Self {
         turns: 0,
         tool_calls: 0,
@@ -70,17 +70,17 @@ impl Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            // A long task has some tens; whoever needs more has gone round in circles as a rule.
+            // A long task takes some tens of turns; more than that is usually a loop.
             turns: 50,
             tool_calls: 200,
-            // Some fifty turns of a context of 40,000 tokens.
+            // Some fifty turns with a context of 40,000 tokens.
             tokens: 2_000_000,
             cost: None,
-            // Half an hour of work, a person's answers not counted.
+            // Half an hour of work, without a person's answers.
             time: Duration::from_secs(1_800),
-            // What every current model can answer at once.
+            // The maximum answer of every current model.
             answer_tokens: 8_192,
-            // Fits into the context of nearly every model with room for the answer.
+            // Fits into the context of nearly every model, with space for the answer.
             context_tokens: 100_000,
             // With the waits between them, about half a minute of a busy provider.
             retries: 4,
@@ -88,16 +88,16 @@ impl Default for Budget {
     }
 }
 
-/// From the least to the most of each bound: one, and what nobody reaches.
+/// Minimum and maximum of a limit: one, and a number that no task reaches.
 const RANGE: (u64, u64) = (1, 1 << 40);
 
-/// A day, as of a call.
+/// Up to a day, as for a call.
 const TIME: (u64, u64) = (1, 24 * 60 * 60 * 1_000);
 
-/// The least that a conversation with its tools fits into.
+/// The minimum is the size of a conversation with its tools.
 const CONTEXT: (u64, u64) = (1_000, 1 << 30);
 
-/// None, to as many as an hour's waiting.
+/// From no retry to about an hour of waiting.
 const RETRIES: (u64, u64) = (0, 100);
 
 impl AgentSettings {
@@ -113,7 +113,7 @@ impl AgentSettings {
         ]
     }
 
-    /// Checks that every bound can be held. The error says which cannot.
+    /// Checks that every limit is in range. The error names the wrong key.
     pub fn check(&self, at: &str) -> Result<(), String> {
         for (key, value, (least, most)) in self.numbers() {
             if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
@@ -130,7 +130,7 @@ impl AgentSettings {
         }
     }
 
-    /// These bounds, and `base` where nothing is set.
+    /// These limits, and those of `base` where unset.
     pub fn over(&self, base: Budget) -> Budget {
         Budget {
             turns: self.max_turns.unwrap_or(base.turns),
@@ -144,7 +144,7 @@ impl AgentSettings {
         }
     }
 
-    /// The keys that widen a bound of `below`, or tell the model something else.
+    /// The keys that widen a limit of `below`, or change the instructions of the model.
     pub(super) fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
         if self.instructions.is_some() && self.instructions != below.instructions {
             keys.push("agent.instructions".to_owned());
@@ -156,7 +156,7 @@ impl AgentSettings {
         }
     }
 
-    /// Holds these settings within those below.
+    /// Caps these settings by those of the weaker files.
     pub(super) fn within(&mut self, below: &Self) {
         let base = below.over(Budget::default());
         let budget = self.over(base).tightest(base);
@@ -164,7 +164,7 @@ impl AgentSettings {
         self.instructions.clone_from(&below.instructions);
     }
 
-    /// What a team sets is a cap, and its instructions go before others.
+    /// Applies a team's settings: its limits are caps, and its instructions replace others.
     pub(super) fn under_team(&mut self, team: &Self) {
         if team.instructions.is_some() {
             self.instructions.clone_from(&team.instructions);
@@ -200,7 +200,7 @@ impl From<Budget> for AgentSettings {
     }
 }
 
-/// The smaller one of those that are set.
+/// The smaller of two optional numbers.
 fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -209,7 +209,7 @@ fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 }
 
 impl Budget {
-    /// Of each bound the tighter one.
+    /// The tighter of each pair of limits.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {

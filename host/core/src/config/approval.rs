@@ -13,7 +13,7 @@ use crate::decision::Decision;
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema)]
 #[schemars(untagged)]
 pub enum ApprovalSetting {
-    /// Nothing is set.
+    /// Not set.
     #[default]
     Unset,
     /// One decision for every call.

@@ -21,7 +21,7 @@ pub enum ExecMode {
     Full,
     /// Commands that match a pattern.
     Allowlist,
-    /// None.
+    /// No commands.
     Deny,
 }
 

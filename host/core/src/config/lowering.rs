@@ -1,6 +1,6 @@
-//! What in a file lowers a bar, and so counts only after a person has accepted the file.
+//! The settings of a file that weaken protection, and so count only after a person has accepted the file.
 //!
-//! A project's settings may have come with a checkout: what they forbid counts at once, what they allow does not.
+//! A project's settings may have come with a checkout: their restrictions count at once, their permissions do not.
 
 use crate::decision::Decision;
 use crate::limits::{Limits, least};
@@ -11,7 +11,7 @@ use super::{
 };
 
 impl Config {
-    /// The keys of this file that lower a bar which `below` has set, each with its value where that is short.
+    /// The keys of this file that weaken a setting of `below`, each with its value if that is short.
     pub fn lowering(&self, below: &Config) -> Vec<String> {
         let mut keys = Vec::new();
         for (name, tool) in &self.tools.each {
@@ -65,7 +65,7 @@ impl Config {
                 base.lease_days.into(),
             ),
         ] {
-            // What has the usual value is most likely not set.
+            // A default value was most likely not set explicitly.
             if own != usual && own > base {
                 keys.push(format!("approvals.{key}"));
             }
@@ -76,8 +76,7 @@ impl Config {
         keys
     }
 
-    /// Takes back what lowers a bar of `below`, where that is a setting and not a rule: rules are judged file
-    /// by file.
+    /// Reverts the settings that weaken those of `below`. Rules are not affected: they are evaluated file by file.
     pub fn within(&mut self, below: &Config) {
         let base = below.limits();
         for (name, tool) in &mut self.tools.each {
@@ -95,7 +94,7 @@ impl Config {
         self.sandbox.within(&below.sandbox);
         self.approvals.timeout_ms = self.approvals.timeout_ms.min(below.approvals.timeout_ms);
         self.approvals.lease_days = self.approvals.lease_days.min(below.approvals.lease_days);
-        // To mask a value allows nothing.
+        // Masking a value grants nothing.
         let unknown =
             |(name, secret): &(&String, &SecretSettings)| below.secrets.get(*name) != Some(*secret);
         let masked = self.secrets.iter().filter(unknown);
@@ -104,11 +103,11 @@ impl Config {
             .collect();
         self.secrets.clone_from(&below.secrets);
         self.mcp.within(&below.mcp);
-        // What is looked for, and the secret, would go wherever a file says that nobody has accepted.
+        // Searches and their secret must not go to a provider of a file that is not accepted.
         self.web_search.clone_from(&below.web_search);
-        // So would what is remembered.
+        // Nor must the content of memories.
         self.embeddings.clone_from(&below.embeddings);
-        // And a conversation.
+        // Nor conversations.
         self.model.clone_from(&below.model);
         self.providers.clone_from(&below.providers);
         self.agent.within(&below.agent);
@@ -129,7 +128,7 @@ impl ToolSettings {
         }
         let block = self.approval.block();
         if block.is_some_and(|block| block.conditions.unknown_host_requires_approval) {
-            // What no grant names would be refused; so it is asked about.
+            // Hosts without a grant would be refused; this setting asks about them instead.
             keys.push(format!(
                 "{place}.approval.conditions.unknownHostRequiresApproval"
             ));
@@ -152,7 +151,7 @@ impl ToolSettings {
 }
 
 impl super::LabelSettings {
-    /// As much of it as only makes things stricter.
+    /// Keeps only the values that make the labels stricter.
     #[must_use]
     pub fn strict(self) -> Self {
         Self {
@@ -168,7 +167,7 @@ impl super::LabelSettings {
 }
 
 impl SandboxSettings {
-    /// What makes the sandbox another one, or lets more through it. Only bounds can be tighter and nothing else.
+    /// The keys that change the sandbox or widen it. Only limits can be tightened without acceptance.
     fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
         if self.mode.is_some() && self.mode != below.mode {
             keys.push("sandbox.mode".to_owned());
@@ -225,12 +224,13 @@ impl SandboxSettings {
     }
 }
 
-/// Whether a bound is wider than what was set; where nothing was, the usual bound may be tighter than any number.
+/// Returns true if a limit is wider than that of the weaker files. Any value is if these set none, because the default
+/// may be tighter.
 fn raises<T: Ord>(bound: Option<T>, below: Option<T>) -> bool {
     bound.is_some_and(|bound| below.is_none_or(|below| bound > below))
 }
 
-/// The tighter one of what was set and what is set; a new bound counts only beside an old one.
+/// The tighter of both limits. A new limit counts only if the weaker files set one, too.
 fn tighter<T: Ord>(bound: Option<T>, below: Option<T>) -> Option<T> {
     match below {
         Some(_) => least(bound, below),
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(file.audit, below.audit);
         assert_eq!(file.approvals.timeout_ms, 1, "it is shorter");
         assert_eq!(file.approvals.lease_days, below.approvals.lease_days);
-        // What is masked is not given to anybody.
+        // A secret that is only masked is given to no tool.
         assert!(file.secrets.is_empty());
         assert_eq!(file.masked_only["KEY"].env, "X");
     }

@@ -356,7 +356,10 @@ mod tests {
         assert_eq!(says(&all, "http://c.example/"), "unlisted");
         assert_eq!(says(&all, "http://127.0.0.1/"), "refused");
         let fixed = all.addresses(&Target::parse("http://b.example/").unwrap());
-        assert_eq!(fixed, None, "nobody else has fixed it there");
+        assert_eq!(
+            fixed, None,
+            "the weaker files do not fix it to that address"
+        );
         assert_eq!(
             says(&file.network(Some("fetch")), "http://c.example/"),
             "unlisted"

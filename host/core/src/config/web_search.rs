@@ -183,7 +183,7 @@ impl WebSearchSettings {
             (None, None) => {
                 let provider = self.provider.as_str();
                 return Err(format!(
-                    "webSearch.url is missing: {provider} may be anywhere"
+                    "webSearch.url is missing: {provider} has no default address"
                 ));
             }
         };

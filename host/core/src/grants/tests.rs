@@ -191,7 +191,7 @@ fn a_component_that_cannot_ask_has_the_hosts_that_a_person_names() {
         named(),
         "as if it had asked"
     );
-    // What it has by its grant is nothing that the next grant finds it asking for.
+    // Rights that it has by its grant do not become declared needs of the next grant.
     let again = Grant::new(&shared(&tools), vec![]).unwrap();
     assert!(again.tools["sample"].needs.is_empty() && again.hosts.is_empty());
 

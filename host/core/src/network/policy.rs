@@ -21,9 +21,9 @@ use crate::needs::HostNeed;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// None.
+    /// No hosts.
     None,
-    /// Those of `allowedHosts`; a person approves others.
+    /// The hosts of `allowedHosts`; a person approves others.
     #[default]
     Allowlist,
     /// Every host that no other key blocks.
@@ -287,7 +287,7 @@ impl Rules {
     fn judge(&self, target: &Target, method: &str) -> Verdict<'_> {
         if self.mode == Mode::None {
             let reason = format!(
-                "`{}` is not reached: there is no network here",
+                "`{}` cannot be reached: network access is off",
                 target.host()
             );
             let remedy = format!("set `{}.mode: allowlist` and name the host", self.at);

@@ -52,7 +52,7 @@ pub struct Refusal {
     pub rule: String,
     /// One sentence, without a full stop.
     pub reason: String,
-    /// The remedy, without a full stop; empty if there is none.
+    /// The remedy, without a full stop; may be empty.
     pub remedy: String,
 }
 

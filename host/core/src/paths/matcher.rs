@@ -1,21 +1,20 @@
-//! Many patterns against one path, component by component.
+//! Matches many patterns against one path, component by component.
 //!
-//! Each pattern is a row of pieces, a name or `**`. Walking down a path keeps the *live* places: how far into
-//! which pattern the path has come. The same walk therefore answers "does a rule match here" and "could a rule
-//! match below, because of where this is".
+//! Each pattern is a sequence of names and `**`. A walk down a path tracks the *live* positions: the progress in each
+//! pattern. So one walk answers both "does a rule match here" and "could a rule match below, because of this path".
 
 use super::PatternError;
 use super::fold::fold;
 use super::names::{Names, Step};
 
-/// Enough for any list that a person writes; keeps a place in four bytes.
+/// Enough for any list that a person writes; a position fits into four bytes.
 const MAX_RULES: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     /// `**`: any number of components.
     Deep,
-    /// One component, compared folded; `glob` when it has wildcards.
+    /// One component, compared folded; `glob` if it has wildcards.
     Name { text: String, glob: bool },
 }
 
@@ -24,7 +23,8 @@ enum Piece {
 pub(super) struct Pattern(Vec<Piece>);
 
 impl Pattern {
-    /// A gitignore-like glob: without an inner `/` it floats, with one it is anchored at the root.
+    /// Parses a gitignore-like glob: without an inner `/` it matches at any depth, with one it is anchored at the
+    /// root.
     pub(super) fn parse(glob: &str) -> Result<Self, PatternError> {
         let error = |reason| PatternError::Malformed {
             pattern: glob.to_owned(),
@@ -72,7 +72,7 @@ impl Pattern {
         self.0.first() == Some(&Piece::Deep)
     }
 
-    /// Exactly this path from the root; nothing in it is a wildcard.
+    /// Creates a pattern for exactly this path from the root, without wildcards.
     pub(super) fn literal(path: &str) -> Result<Self, PatternError> {
         let error = |reason| PatternError::Malformed {
             pattern: path.to_owned(),
@@ -92,22 +92,22 @@ impl Pattern {
     }
 }
 
-/// How far into a rule's pattern a path has come.
+/// The progress of a path in a rule's pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Live {
     pub(super) rule: u16,
-    /// The piece that the next component is held against.
+    /// The position that the next component is compared with.
     piece: u16,
-    /// Whether the last component was matched by name, not swallowed by `**`.
+    /// True if the last component was matched by name, and not by `**`.
     pub(super) named: bool,
 }
 
-/// All patterns, compiled. A rule is the index of its pattern.
+/// All compiled patterns. A rule is the index of its pattern.
 #[derive(Debug, Default)]
 pub(super) struct Matcher {
     patterns: Vec<Pattern>,
     names: Names,
-    /// Rules that are `**` alone.
+    /// Rules that consist of `**` alone.
     everything: Vec<u16>,
 }
 
@@ -165,7 +165,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Goes into `name`; `hits` becomes the rules that match the path so far.
+    /// Enters the component `name`, and replaces `hits` by the rules that match the path so far.
     pub(super) fn enter(&mut self, matcher: &Matcher, name: &str, hits: &mut Vec<u16>) {
         let name = fold(name);
         hits.clear();
@@ -192,7 +192,7 @@ impl Walk {
         self.depth += 1;
     }
 
-    /// Advances a rule whose name at `step` matched, if the walk had come that far into it.
+    /// Advances a rule whose name at `step` matched, if the walk had reached that position.
     fn take(&self, matcher: &Matcher, step: Step, next: &mut Vec<Live>, hits: &mut Vec<u16>) {
         let at = usize::from(step.piece);
         let deep_before = at > 0 && matcher.piece(step.rule, at - 1) == Some(&Piece::Deep);
@@ -224,13 +224,12 @@ impl Walk {
         }
     }
 
-    /// The rules that could match below because of where this is. A floating name could match anywhere and is
-    /// not among them.
+    /// Returns the rules that could match below because of this path. Names that match at any depth are not included.
     pub(super) fn live(&self) -> &[Live] {
         &self.live
     }
 
-    /// The places alone, in order: two walks with equal places see the same verdict for whatever is below.
+    /// Returns the sorted positions alone: two walks with equal positions have equal verdicts for everything below.
     pub(super) fn places(&self) -> Vec<(u16, u16)> {
         let mut places: Vec<_> = self
             .live

@@ -1,4 +1,4 @@
-//! Third stage: a person says yes where the rules ask, and the rights of the call are settled.
+//! Third stage: asks a person if a rule requires it, and settles the rights of the call.
 
 use std::sync::Arc;
 
@@ -32,8 +32,7 @@ mod remembered;
 
 pub(super) use remembered::{Remembered, remembered};
 
-/// A call that may run, with the rights that it has. Only this stage makes one, and a backend
-/// accepts nothing else.
+/// A call that may run, with its rights. Only this stage creates one, and a backend accepts nothing else.
 pub struct Approved {
     pub(super) checked: Box<Checked>,
     rights: Needs,
@@ -45,94 +44,94 @@ pub struct Approved {
 }
 
 impl Approved {
-    /// The tool that is called.
+    /// Returns the tool that is called.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.checked.tool
     }
 
-    /// The arguments, a JSON object that matches the tool's schema.
+    /// Returns the arguments, a JSON object that matches the tool's schema.
     pub fn arguments(&self) -> &Value {
         &self.checked.arguments
     }
 
-    /// Who calls.
+    /// Returns the caller.
     pub fn context(&self) -> &CallContext {
         &self.checked.context
     }
 
-    /// Who watches.
+    /// Returns the observer of the call.
     pub fn observer(&self) -> &Arc<dyn Observer> {
         &self.checked.observer
     }
 
-    /// The bounds of this call.
+    /// Returns the limits of this call.
     pub fn limits(&self) -> &Limits {
         self.checked.limits()
     }
 
-    /// What of the tool's needs was granted.
+    /// Returns the granted part of the tool's needs.
     pub fn rights(&self) -> &Needs {
         &self.rights
     }
 
-    /// The settings that the tool may see, each under the name of a variable.
+    /// Returns the settings that the tool may see, as pairs of variable name and value.
     pub fn variables(&self) -> &[(String, String)] {
         &self.variables
     }
 
-    /// The paths below the workspace that this call may not reach or change.
+    /// Returns the rules for the paths below the workspace that this call may not reach or change.
     pub fn paths(&self) -> &PathRules {
         self.checked.paths()
     }
 
-    /// Tells the time.
+    /// Returns the clock of the pipeline.
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
         &self.pipeline.0.ports.clock
     }
 
-    /// How much time is left.
+    /// Returns the deadline of the call.
     pub fn deadline(&self) -> &Deadline {
         &self.deadline
     }
 
-    /// The calls around a call that this one makes.
+    /// Returns the callers of a nested call: those of this call, and its tool.
     fn chain(&self) -> Vec<Caller> {
         let outer = self.checked.callers().iter().cloned();
         outer.chain([Caller::of(&self.checked.tool)]).collect()
     }
 
-    /// The pipeline that it is on.
+    /// Returns the pipeline of the call.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// What a person was asked about before, in the spelling of the effect gate.
+    /// The reasons that a person was asked about before the run, as written by the effect gate.
     pub(super) fn answered(&self) -> &[String] {
         &self.answered
     }
 
-    /// What is masked in everything that it says.
+    /// The redactor of everything that the call returns.
     pub(super) fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// Masks with this in everything that it says from now on.
+    /// Replaces the redactor of everything that the call returns from now on.
     pub(super) fn mask_with(&mut self, redactor: Redactor) {
         self.redactor = redactor;
     }
 
-    /// The session that it is in.
+    /// Returns the session of the call.
     pub(super) fn session(&self) -> Arc<Session> {
         let sessions = &self.pipeline.0.sessions;
         sessions.get(&self.checked.context.session_id)
     }
 
-    /// The worst that it has read so far.
+    /// Returns the taint floor: the worst label that the call has read so far.
     pub(super) fn floor(&self) -> Arc<Floor> {
         Arc::clone(&self.checked.floor)
     }
 
-    /// This call, as what is in the middle of it sees it.
+    /// Describes this call as the parent of nested calls and effects.
     pub fn parent(&self) -> Parent {
         Parent {
             tool: self.checked.tool.name().clone(),
@@ -145,13 +144,13 @@ impl Approved {
         }
     }
 
-    /// Calls other tools in the middle of this call, through the same gates: those that were granted.
+    /// Calls the granted tools from inside this call. Nested calls pass the same stages.
     pub fn nested(&self) -> Nested {
         self.nested_among(Callable::Granted(self.rights.tools.clone()))
     }
 
-    /// The way to other tools, if this call has one: to those that its tool was granted. Code that a model wrote may call
-    /// what the model itself may call, or less, if the call names them.
+    /// Returns the access to other tools, if this call has any: to those that its tool was granted. Code that a model
+    /// wrote may call the tools that the model itself may call, or fewer, if the call names them.
     pub fn calls(&self) -> Option<Nested> {
         if self.checked.tool.runs_code() {
             let named = code::named_tools(self.arguments());
@@ -171,18 +170,18 @@ impl Approved {
     }
 }
 
-/// The tools that a call may call in its middle.
+/// The tools that a call may call while it runs.
 enum Callable {
-    /// All that its caller may call.
+    /// All tools that its caller may call.
     Any,
-    /// What the call itself names.
+    /// The tools that the call itself names.
     Named(Vec<String>),
-    /// What a person granted to the tool.
+    /// The tools that a person granted to the calling tool.
     Granted(Vec<String>),
 }
 
 impl Callable {
-    /// Refuses a call of `target` by `caller`, if it is not among these.
+    /// Refuses a call of `target` by `caller` if it is not in the set.
     fn check(&self, target: &Tool, caller: &ToolName) -> Result<(), ToolError> {
         let is_among = |names: &[String]| names.iter().any(|name| target.answers_to(name));
         let message = match self {
@@ -201,7 +200,7 @@ impl Callable {
     }
 }
 
-/// The way from one tool to another.
+/// Access to other tools from inside a call.
 pub struct Nested {
     pipeline: Pipeline,
     parent: Parent,
@@ -232,11 +231,11 @@ impl Nested {
     }
 }
 
-/// Where a call goes from here.
+/// The next step of a call after this stage.
 pub(super) enum Next {
-    /// To its tool.
+    /// Run its tool.
     Go(Box<Approved>),
-    /// Back to the beginning, with the arguments that a person wrote.
+    /// Start over with the arguments that a person wrote.
     Edited(Box<Call>),
 }
 
@@ -246,7 +245,7 @@ pub(super) async fn approve(
     trail: &mut Trail,
 ) -> Result<Next, ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
-        // On the heap: calls that ask nobody are the many, and need no room for it.
+        // On the heap: most calls ask no question, and should not reserve stack space for it.
         && let Some(arguments) = Box::pin(ask(road, &ruled, trail)).await?
     {
         trail.edited(&arguments);
@@ -277,7 +276,7 @@ pub(super) async fn approve(
     })))
 }
 
-/// What the call may reach. Without a grant a person has said yes to this call and has seen the needs.
+/// Returns the rights of the call. Without a grant, a person has approved this call and has seen its needs.
 fn rights(tool: &Tool) -> Needs {
     match tool.trust {
         Trust::Untrusted => tool.wanted(),
@@ -285,8 +284,7 @@ fn rights(tool: &Tool) -> Needs {
     }
 }
 
-/// Asks a person, if nobody has answered for this call before. Gives the arguments that the person wants
-/// instead, if there are some.
+/// Asks a person, unless a stored answer covers this call. Returns the edited arguments if the person changed them.
 pub(super) async fn ask(
     road: &Road<'_>,
     ruled: &Ruled,
@@ -304,7 +302,7 @@ pub(super) async fn ask(
     }
     let plugin = road.world.registry.plugin(&checked.tool);
     let card = card::card(ruled, &plugin);
-    // A person's time is free, for this call and for those around it.
+    // Waiting for a person does not count as run time, for this call and for its callers.
     let around = checked.parent.as_ref();
     let paused = (
         checked.watch.pause(),
@@ -315,7 +313,7 @@ pub(super) async fn ask(
     let approver = checked.observer.person().unwrap_or(&*ports.approver);
     let session = &checked.context.session_id;
     let answered = loop {
-        // What was asked about meanwhile may have been answered for this call, too.
+        // An answer to another question may have covered this call in the meantime.
         let now = || remembered(road, checked, evaluation);
         let asked = desk.ask(approver, session, &card, || now().is_some());
         if let Some(answered) = asked.await {
@@ -327,7 +325,7 @@ pub(super) async fn ask(
         }
     };
     let answer = match answered.answer.clone() {
-        // Neither was offered.
+        // The card offered neither answer.
         Answer::Session | Answer::Always if card.always.is_none() => Answer::Once,
         answer => answer,
     };
@@ -350,7 +348,7 @@ pub(super) async fn ask(
         }
         Answer::No => Err(refused(ruled, "a person said no")),
         Answer::Nobody { way_out } => {
-            let mut error = refused(ruled, "nobody was there to give it");
+            let mut error = refused(ruled, "no person was available to give it");
             let ways = policy::ways(evaluation, &checked.tool);
             error.way_out = std::iter::once(way_out).chain(ways).collect();
             Err(error)
@@ -358,7 +356,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Puts on record that a call is covered by an answer that was given before.
+/// Records that a stored answer covers the call.
 fn covered(road: &Road<'_>, by: Remembered, trail: &mut Trail) {
     match by {
         Remembered::Session(_) => trail.leased("session lease"),

@@ -1,4 +1,4 @@
-//! Last stage: the call is on record before its outcome is handed out.
+//! Last stage: records the call before its outcome is handed out.
 
 use crate::error::{Code, ToolError};
 use crate::outcome::{Outcome, Receipt};
@@ -30,7 +30,8 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> O
     };
     match trail.finish(&outcome, alone).await {
         Ok(()) => outcome,
-        // What is not on record is not handed out. A refusal says more than that it could not be recorded.
+        // An outcome that is not recorded is not handed out. A refusal is kept: it says more than the failure to
+        // record it.
         Err(_) if !ran => outcome,
         Err(error) => Outcome {
             result: Err(ToolError::new(

@@ -1,10 +1,10 @@
-//! Data that a request which only reads carries beyond the name of the resource.
+//! Data that a read-only request carries beyond the name of the resource.
 //!
-//! A GET of a host that the person has listed is allowed by itself, whatever the session has read. A tool that wants to
-//! send something there all the same has the URL and the headers for it, so these are held to what naming a page takes:
-//! a query of at most [`QUERY_MAX`] bytes, a path of at most [`PATH_MAX`], headers of at most [`HEADERS_MAX`], and in
-//! none of them [`OPAQUE_MIN`] or more characters in a row that are not words, as base64 and hexadecimal have them. A
-//! row that a fetched page has had in it, such as the hash in a link, is not counted.
+//! A GET to a listed host is allowed without a question, whatever the session has read. A tool could still send data
+//! in the URL and the headers, so these are limited to what naming a page needs: a query of at most [`QUERY_MAX`]
+//! bytes, a path of at most [`PATH_MAX`], headers of at most [`HEADERS_MAX`], and none of them with a run of
+//! [`OPAQUE_MIN`] or more characters that are not words, such as base64 and hexadecimal. A run that was in a fetched
+//! page, such as the hash in a link, is not counted.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,24 +14,24 @@ use percent_encoding::percent_decode_str;
 
 use super::effect::Egress;
 
-/// Bytes of a query, decoded.
+/// Maximum size of a decoded query, in bytes.
 const QUERY_MAX: usize = 256;
-/// Bytes of a path, decoded.
+/// Maximum size of a decoded path, in bytes.
 const PATH_MAX: usize = 512;
-/// Bytes of all names and values of headers.
+/// Maximum size of all header names and values, in bytes.
 const HEADERS_MAX: usize = 1024;
-/// The length from which a row of characters could be encoded content.
+/// Minimum length of a run of characters that could be encoded content.
 const OPAQUE_MIN: usize = 32;
 
-/// The longest words: of letters, of digits, and of both.
+/// Maximum lengths of words: of letters, of digits, and of both.
 const LETTERS_MAX: usize = 24;
 const DIGITS_MAX: usize = 20;
 const MIXED_MAX: usize = 8;
 
-/// Rows of characters that are remembered of the pages that a session has fetched.
+/// Maximum number of runs that are remembered of the pages that a session has fetched.
 const REMEMBERED: usize = 4096;
 
-/// Returns true if a request only asks for something (RFC 9110 section 9.2.1).
+/// Returns true for a request that only reads (safe methods, RFC 9110 section 9.2.1) and has no body.
 pub(super) fn only_reads(egress: Egress<'_>) -> bool {
     matches!(egress.method, "GET" | "HEAD") && !egress.body
 }
@@ -40,10 +40,10 @@ pub(super) fn only_reads(egress: Egress<'_>) -> bool {
 /// what the session has fetched.
 pub(super) fn carried(egress: Egress<'_>, seen: &Seen) -> Option<String> {
     if egress.body && egress.method == "CONNECT" {
-        return Some("more than 16 KiB go out through its tunnel".to_owned());
+        return Some("more than 16 KiB are sent through its tunnel".to_owned());
     }
     if egress.body {
-        return Some("a body goes along".to_owned());
+        return Some("a body is sent".to_owned());
     }
     let url = egress.target.url();
     let path = decoded(url.path());
@@ -54,9 +54,9 @@ pub(super) fn carried(egress: Egress<'_>, seen: &Seen) -> Option<String> {
         ("path", path.len(), PATH_MAX),
         ("headers", headers, HEADERS_MAX),
     ] {
-        // Without the size: the same is said of a request before and after headers of the tool's own are added.
+        // Without the size: the message stays identical before and after the tool's own headers are added.
         if size > most {
-            return Some(format!("more than {most} bytes of {part} go along"));
+            return Some(format!("more than {most} bytes of {part} are sent"));
         }
     }
     let host = egress.target.host().to_string();
@@ -86,19 +86,19 @@ fn decoded(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
 
-/// The rows of characters of base64's alphabets that are long enough.
+/// Returns the runs of base64 characters that have the minimum length.
 fn rows(text: &str) -> impl Iterator<Item = &str> {
     let inside = |c: char| c.is_ascii_alphanumeric() || is_joint(c);
     let rows = text.split(move |c| !inside(c));
     rows.filter(|row| row.len() >= OPAQUE_MIN)
 }
 
-/// Returns true for a character that separates words, and is a digit of base64.
+/// Returns true for a character that separates words and is also a base64 digit.
 fn is_joint(c: char) -> bool {
     matches!(c, '+' | '/' | '-' | '_')
 }
 
-/// Returns true if a row is not made of words.
+/// Returns true if a run is not made of words.
 fn is_opaque(row: &str) -> bool {
     !row.split(is_joint).all(is_word)
 }
@@ -106,7 +106,7 @@ fn is_opaque(row: &str) -> bool {
 fn is_word(piece: &str) -> bool {
     let all = |is: fn(&u8) -> bool| piece.bytes().all(|byte| is(&byte));
     if all(u8::is_ascii_alphabetic) {
-        // `getElementsByClassName` is words, too.
+        // Split camel case: `getElementsByClassName` is made of words, too.
         let mut cases = piece
             .as_bytes()
             .chunk_by(|a, b| a.is_ascii_lowercase() == b.is_ascii_lowercase());
@@ -120,12 +120,12 @@ fn is_word(piece: &str) -> bool {
     piece.len() <= most
 }
 
-/// The rows of characters that are not words in what a session has fetched.
+/// Hashes of the runs that are not words in the pages that a session has fetched.
 #[derive(Debug, Default)]
 pub(super) struct Seen(HashSet<u64>);
 
 impl Seen {
-    /// Remembers those of a text.
+    /// Remembers the runs of a text.
     pub(super) fn note(&mut self, text: &str) {
         for row in rows(text) {
             let parts = row.split('/').filter(|part| part.len() >= OPAQUE_MIN);

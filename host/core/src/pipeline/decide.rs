@@ -1,4 +1,4 @@
-//! Second stage: every rule speaks, the strictest wins.
+//! Second stage: evaluates every rule; the strictest decision wins.
 
 use crate::backend::Assessment;
 use crate::decision::{Decision, Evaluation, Layer, Reason};
@@ -13,7 +13,7 @@ use super::session::{ContentSource, WayOut};
 use super::trail::Trail;
 use super::validate::Checked;
 
-/// A call that no rule denies, with what every rule said.
+/// A call that no rule denies, with the results of all rules.
 pub struct Ruled {
     pub(super) checked: Box<Checked>,
     pub(super) evaluation: Evaluation,
@@ -50,7 +50,7 @@ fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
         None => format!("`{name}` may not run"),
     };
     let details = serde_json::json!({ "reasons": told.reasons() });
-    // As the sandbox says it.
+    // The error code that the sandbox uses for a protected path.
     let code = match told.decisive().map(|reason| reason.layer) {
         Some(Layer::Paths) => Code::PermissionDenied,
         _ => Code::PolicyDenied,
@@ -58,8 +58,7 @@ fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
     ToolError::new(code, message).with_details(details)
 }
 
-/// Whether a person has said that the call may be made after content of strangers was read: of two forms of a
-/// tool, a no to either is one.
+/// Returns a person's setting for calls after untrusted content was read. `false` for the tool's other form goes first.
 pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bool> {
     let same = checked.same.as_deref();
     match same.map(|same| policy.labels(same).accepts_untrusted) {
@@ -68,7 +67,7 @@ pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bo
     }
 }
 
-/// What the rules say, and whether a person has set the approval.
+/// Evaluates the rules. Returns true if a person has set the approval.
 fn spoken(road: &Road<'_>, checked: &Checked, evaluation: &mut Evaluation) -> bool {
     let policy = &road.world.policy;
     let links = policy::Links::of(&checked.tool);
@@ -77,14 +76,15 @@ fn spoken(road: &Road<'_>, checked: &Checked, evaluation: &mut Evaluation) -> bo
     let same = checked.same.as_deref();
     let (arguments, paths) = (checked.arguments(), checked.paths());
     policy::places(&checked.tool, same, arguments, paths, &links, evaluation);
-    // What is denied to one form of a tool is denied to the other; what is allowed lowers only its own.
+    // A denial of one form of a tool holds for the other; a permission lowers only its own form.
     if let Some(same) = &checked.same {
         policy.evaluate(same, checked.arguments(), &links, evaluation);
     }
     set
 }
 
-/// What the rules about commands say of the command among the arguments, if there is one. Says whether they let it.
+/// Evaluates the rules about commands for the command in the arguments, if there is one. Returns true if they allow
+/// it.
 fn commands(
     road: &Road<'_>,
     checked: &Checked,
@@ -116,17 +116,17 @@ fn commands(
     policy.command(&question, evaluation)
 }
 
-/// What every rule says of a call.
+/// The results of all rules for a call.
 pub(super) struct Judged {
     pub(super) evaluation: Evaluation,
     pub(super) assessment: Option<Assessment>,
     /// The request that the call is about.
     pub(super) foreseen: Option<Foreseen>,
-    /// What would let it through.
+    /// The remedies that would let the call through.
     pub(super) way_out: Vec<String>,
 }
 
-/// What every rule says about the call, and what would let it through.
+/// Evaluates all rules for the call, and collects the remedies.
 pub(super) async fn evaluate(road: &Road<'_>, checked: &Checked) -> Result<Judged, ToolError> {
     let mut evaluation = Evaluation::default();
     let set = spoken(road, checked, &mut evaluation);
@@ -183,9 +183,9 @@ fn leaves(
     }
 }
 
-/// What is said after the rules. The tool is asked only if no rule denies and it makes a difference: a denied tool
-/// does not run, not even to judge itself. `set` says whether a person has set the approval, `request` is what the call is
-/// about, if it is one.
+/// Evaluates what comes after the rules. The tool's assessor runs only if no rule denies and its result makes a
+/// difference: a denied tool does not run, not even to assess itself. `set` is true if a person has set the approval;
+/// `request` is the request that the call is about, if any.
 async fn late(
     road: &Road<'_>,
     checked: &Checked,
@@ -209,7 +209,7 @@ async fn late(
         let _slot = road.slots.assess().await;
         match tool.backend.assess(checked).await {
             Ok(judged) => assessment = judged,
-            // A tool that cannot judge is not to be trusted with the answer.
+            // If the assessor fails, a person decides.
             Err(error) => evaluation.push_strange(Reason {
                 layer: Layer::Assessor,
                 decision: Decision::Ask,

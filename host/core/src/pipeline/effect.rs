@@ -1,8 +1,8 @@
-//! Effect gate: what a tool sends out or runs in the middle of its call is judged when it is known, by the same stages
-//! as the call was at its beginning: decide, approve, audit.
+//! Effect gate: judges the requests and commands of a tool while its call runs, by the same stages as the call itself:
+//! decide, approve, audit.
 //!
-//! What a call may reach is looked up anew for each request: a grant that was taken back, or a rule that was written
-//! meanwhile, counts from the next one on.
+//! The rights of a call are looked up again for each request: a revoked grant or a changed rule counts from the next
+//! request on.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -48,33 +48,33 @@ use secret::Placeholder;
 /// A request that is about to leave the machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Egress<'a> {
-    /// Where it goes.
+    /// The target URL.
     pub target: &'a Target,
-    /// The method that will be on the wire.
+    /// The HTTP method as sent.
     pub method: &'a str,
-    /// The names and values of its headers, before secrets are put in.
+    /// The names and values of its headers, before secrets are inserted.
     pub headers: &'a [&'a [u8]],
-    /// True if it has a body. For `CONNECT`: true if much was sent through the tunnel.
+    /// True if it has a body. For `CONNECT`: true if more than 16 KiB were sent through the tunnel.
     pub body: bool,
 }
 
-/// A yes to a request.
+/// The approval of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
-    /// As far as the lists let it.
+    /// Valid for listed hosts.
     Listed,
-    /// Also if it is on no list: a person was asked.
+    /// Valid for unlisted hosts, too: a person was asked.
     Unlisted,
 }
 
-/// What a call may reach at one moment.
+/// The network access of a call at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// What was granted, within what the settings let.
+    /// The granted hosts, within the settings.
     pub policy: NetworkPolicy,
-    /// PEM files of certificates that are trusted beside those of the platform.
+    /// PEM files of certificates that are trusted in addition to those of the platform.
     pub roots: Vec<String>,
-    /// The servers of the session itself that it may reach.
+    /// The session's own servers that the call may reach.
     pub served: Option<Served>,
 }
 
@@ -84,43 +84,43 @@ impl Reach {
     }
 }
 
-/// Servers that commands of a session run in the background.
+/// Servers that run in the background as commands of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// The session.
     pub session: String,
-    /// The ports that were named for them.
+    /// The ports that were declared for them.
     pub ports: Vec<u16>,
 }
 
-/// The way of a call to the outside. A backend hands each request to it and does what it says.
+/// The effects of a call outside its sandbox. A backend passes each request to it and obeys the result.
 #[derive(Clone)]
 pub struct Effects(Arc<Inner>);
 
 struct Inner {
     pipeline: Pipeline,
-    /// The tool as it was when the call was approved, and what it was given then.
+    /// The tool and its rights at the time of approval.
     tool: Arc<Tool>,
     rights: Needs,
     limits: Limits,
     arguments: Value,
-    /// What a person was asked about before the call ran.
+    /// The reasons that a person was asked about before the call ran.
     answered: Box<[String]>,
     placeholders: Box<[Placeholder]>,
     /// The redactor of everything that the call returns.
     redactor: Redactor,
-    /// The redactor of everything that the call receives.
+    /// The redactor of what servers answer to the call.
     answers: OnceLock<Option<Redactor>>,
-    /// How often the model was asked.
+    /// The number of model requests of the call.
     questions: Asked,
     parent: Parent,
     context: CallContext,
     observer: Arc<dyn Observer>,
-    /// What could be reached when that was last looked up.
+    /// The cached result of the last reach lookup.
     reach: Kept,
 }
 
-/// What could be reached when that was last looked up, and in which world.
+/// The result of the last reach lookup, with the snapshot that it was made from.
 #[derive(Default)]
 struct Kept(Mutex<Option<(Arc<World>, Arc<Reach>)>>);
 
@@ -148,7 +148,7 @@ impl Kept {
 }
 
 impl Approved {
-    /// The way of this call to the outside, through the same gates.
+    /// Returns the effects of this call, which pass the same stages.
     pub fn effects(&self) -> Effects {
         Effects(Arc::new(Inner {
             pipeline: self.pipeline().clone(),
@@ -170,7 +170,8 @@ impl Approved {
 }
 
 impl Effects {
-    /// What the call may reach now. The same allocation as before, as long as nothing has changed.
+    /// Returns the present reach of the call. The allocation is shared with the last lookup as long as nothing has
+    /// changed.
     pub fn reach(&self) -> Arc<Reach> {
         self.0.reach.now(&self.0, Whose::Call)
     }
@@ -182,15 +183,15 @@ impl Effects {
         runner.connect(&inner.context.session_id, port).await
     }
 
-    /// Judges a request, asks a person if need be, and puts on record what came of it. What cannot be recorded is not
+    /// Judges a request, asks a person if needed, and records the result. A request that cannot be recorded is not
     /// sent.
     pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
         Box::pin(self.0.request(egress, Whose::Call)).await
     }
 
-    /// Puts on record that the server behind the tool wants something of the client, before that is asked; `refused`
-    /// says why it is not. A tool that may not be called any more wants nothing.
+    /// Records that the server behind the tool asks something of the client, before the client is asked; `refused` is
+    /// the reason if it is not. Fails if the tool may no longer be called.
     pub fn wish(&self, want: Want, refused: Option<&ToolError>) -> Result<(), ToolError> {
         let inner = &*self.0;
         let world = inner.pipeline.world();
@@ -202,7 +203,7 @@ impl Effects {
         recorded(trail, result)
     }
 
-    /// Puts on record that a request was not sent although it was let: an address that its name leads to is refused.
+    /// Records that an allowed request was not sent because its host resolved to a refused address.
     pub fn refused(&self, egress: Egress<'_>, code: Code) {
         self.record_refused(egress, code, None);
     }
@@ -232,19 +233,19 @@ impl Effects {
     }
 }
 
-/// A request without what could carry content: its method and its origin.
+/// Names a request without parts that could carry content: its method and its origin.
 fn named(egress: Egress<'_>) -> String {
     format!("{} {}", egress.method, egress.target.origin())
 }
 
 impl Inner {
-    /// The trail of something that the tool does in the middle of its call. `subject` says what, without its content.
+    /// Creates the record of an effect of the tool. `subject` names the effect, without its content.
     fn effect_trail(&self, subject: String) -> Result<Trail, ToolError> {
         let ports = &self.pipeline.0.ports;
         Trail::of_effect(&self.tool, &self.context, &self.parent, ports, subject)
     }
 
-    /// The tool as it is now, and what of its rights the call still has.
+    /// Returns the tool as it is now, and the rights that the call still has.
     fn standing(&self, world: &World) -> Result<(Arc<Tool>, Needs), ToolError> {
         let name = self.tool.name().as_str();
         let same = |tool: &&Arc<Tool>| {
@@ -254,7 +255,7 @@ impl Inner {
         let gone = |why: &str| {
             ToolError::new(
                 Code::PolicyDenied,
-                format!("`{name}` may reach nothing any more: {why}"),
+                format!("`{name}` has no access any more: {why}"),
             )
         };
         let Some(tool) = world.registry.get(name).filter(same) else {
@@ -266,7 +267,7 @@ impl Inner {
         let mut rights = self.rights.clone();
         match (self.tool.trust, tool.trust) {
             (_, Trust::Trusted | Trust::Harmless) => rights.keep(&tool.granted),
-            // A person has said yes to this very call.
+            // A person has approved this very call.
             (Trust::Untrusted, Trust::Untrusted) => {}
             (_, Trust::Untrusted) => {
                 let way = format!("`mimir tools trust {name}` grants it again");
@@ -326,7 +327,7 @@ impl Inner {
         recorded(trail, result)
     }
 
-    /// The ports at which servers of the session are reached. A command reaches them by itself.
+    /// Returns the ports of the session's servers that may be reached. A command reaches them directly.
     fn served(&self, whose: Whose<'_>) -> Vec<u16> {
         let runner = &self.pipeline.0.ports.runner;
         match whose {
@@ -335,7 +336,7 @@ impl Inner {
         }
     }
 
-    /// The request as the stages see it: like a call that the tool makes.
+    /// Wraps the request for the stages, as if the tool had called it.
     fn checked(&self, tool: Arc<Tool>, arguments: Value) -> Box<Checked> {
         Box::new(Checked::of_request(
             tool,
@@ -349,7 +350,7 @@ impl Inner {
     }
 }
 
-/// Asks a person, if a rule does. `what` is the beginning of a sentence.
+/// Asks a person if a rule requires it. `what` is the beginning of a sentence.
 async fn consented(
     road: &Road<'_>,
     ruled: &Ruled,
@@ -365,13 +366,13 @@ async fn consented(
     Ok(())
 }
 
-/// Puts on record what came of an effect. What cannot be recorded is not done.
+/// Records the result of an effect. An effect that cannot be recorded is not carried out.
 fn recorded<T>(trail: Trail, result: Result<T, ToolError>) -> Result<T, ToolError> {
     let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
     result.and_then(|done| recorded.map(|()| done))
 }
 
-/// The refusal of an effect that a rule denies. `what` says what was not done.
+/// Creates the refusal of an effect that a rule denies. `what` names what was not done.
 fn denied(what: &str, evaluation: &Evaluation, ways: Vec<String>) -> ToolError {
     let told = evaluation.told();
     let message = match told.decisive() {
@@ -383,7 +384,7 @@ fn denied(what: &str, evaluation: &Evaluation, ways: Vec<String>) -> ToolError {
         .with_way_out(ways)
 }
 
-/// What rules about `method`, `url` and `host` look at.
+/// Returns the arguments that rules about `method`, `url` and `host` match.
 pub(super) fn arguments(egress: Egress<'_>) -> Value {
     json!({
         "method": egress.method,
@@ -392,7 +393,7 @@ pub(super) fn arguments(egress: Egress<'_>) -> Value {
     })
 }
 
-/// What a person reads first.
+/// Returns the summary that a person reads first.
 fn summary(egress: Egress<'_>) -> Assessment {
     Assessment {
         approval: Decision::Ask,

@@ -1,4 +1,4 @@
-//! Sixth stage: how far the result can be trusted.
+//! Sixth stage: labels the result with its trust level.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,11 +10,11 @@ use super::sanitize::Clean;
 use super::session::ContentSource;
 use super::trail::Trail;
 
-/// A result that says how far it can be trusted.
+/// A result with its label.
 pub struct Labeled {
     pub(super) clean: Clean,
     pub(super) label: Label,
-    /// The source of what is untrusted of it.
+    /// The source of its untrusted content.
     pub(super) source: ContentSource,
 }
 
@@ -26,22 +26,22 @@ pub struct Floor(Mutex<Option<Worst>>);
 struct Worst {
     trust: TrustLevel,
     data_class: DataClass,
-    /// The one source of all that is untrusted of it.
+    /// The source of its untrusted content, if there is only one.
     source: ContentSource,
 }
 
 impl Floor {
-    /// A nested call has ended like this.
+    /// Adds the label of an ended nested call.
     pub(crate) fn note_outcome(&self, outcome: &Outcome) {
         self.note_from(outcome.label(), outcome.source.clone());
     }
 
-    /// Something came in with this label, from a source that is not told apart.
+    /// Adds a label whose source is not distinguished.
     pub(crate) fn note(&self, label: &Label) {
         self.note_from(label, ContentSource::Other);
     }
 
-    /// Something came in with this label, by that way.
+    /// Adds a label with its source.
     pub(super) fn note_from(&self, label: &Label, source: ContentSource) {
         let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let untrusted = label.trust == TrustLevel::Untrusted;
@@ -89,7 +89,7 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
             }
             label
         }
-        // A refusal is mimir's own word, and a server that answers nothing has said nothing.
+        // A refusal comes from mimir itself, and an empty response carries no content.
         _ => Label {
             trust: TrustLevel::System,
             data_class: DataClass::Public,
@@ -130,14 +130,14 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
     }
 }
 
-/// Returns true if a server has answered with nothing at all, as to a subscription.
+/// Returns true if a server has answered with no content at all, as to a subscription.
 fn is_silent(tool: &Tool, clean: &Clean) -> bool {
     let nothing = |output: &Output| output.content.is_empty() && output.structured.is_none();
     tool.source == Source::Mcp && clean.result.as_ref().is_ok_and(nothing)
 }
 
-/// Returns true if a secret in a result comes from this machine. One in the response of a server or a site is not the
-/// person's, and its mask must not restrict later calls.
+/// Returns true if a secret in the result comes from this machine. A secret in the response of a server or a site is
+/// not the person's, and its mask must not restrict later calls.
 fn reads_own_data(tool: &Tool) -> bool {
     let needs = &tool.definition.needs;
     match tool.source {
@@ -147,13 +147,13 @@ fn reads_own_data(tool: &Tool) -> bool {
     }
 }
 
-/// Returns true if the results of the tool come from the network and from nowhere else.
+/// Returns true if the results of the tool come only from the network.
 fn fetches(tool: &Tool) -> bool {
     tool.source == Source::BuiltIn && tool.definition.group == Group::Net
 }
 
-/// What the person's own files say is the person's; what a person has granted is vouched for, as far as
-/// nobody else speaks through it; everything else is anyone's.
+/// Returns the trust level of a tool's results. Built-in tools for local data are trusted; so is a granted custom tool
+/// if it reaches no host, command or model that could speak through it; all others are untrusted.
 fn trust(tool: &Tool) -> TrustLevel {
     let reach = &tool.definition.needs;
     let closed = reach.hosts.is_empty() && reach.commands.is_empty() && !reach.model;

@@ -1,4 +1,4 @@
-//! What a call says while it runs and when it ends, without the secrets in it.
+//! Masks secrets in the progress, log lines and results of a call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::outcome::{Content, Output};
 use crate::redact::{Lines, MaskSummary, Redactor};
 use crate::wish::{Client, Want, Wish};
 
-/// An observer that hears everything but the secrets.
+/// An observer that receives everything with the secrets masked.
 pub(super) struct Masked {
     inner: Arc<dyn Observer>,
     redactor: Redactor,
@@ -32,7 +32,7 @@ impl Masked {
         }
     }
 
-    /// The tool has ended: lines that were held back are shown. Gives what was masked while it ran.
+    /// Ends the call: shows the lines that were held back. Returns what was masked while it ran.
     pub(super) fn finish(&self) -> MaskSummary {
         let lines = self.lock().take();
         if let Some(lines) = lines {
@@ -78,7 +78,7 @@ impl Masked {
 
 impl Observer for Masked {
     fn progress(&self, mut progress: Progress) {
-        // A message is held back only while its end may be the beginning of a secret that the next one goes on with.
+        // A message is held back only while its end may be the beginning of a secret that continues in the next one.
         match progress.message.take() {
             Some(message) => {
                 let mut reports = self.reports();
@@ -110,7 +110,7 @@ impl Observer for Masked {
     }
 }
 
-/// Neither the client reads secrets in what a server wants of it, nor the server in what it is answered.
+/// Masks secrets in both directions: in the requests of a server to the client, and in the client's answers.
 impl Client for Masked {
     fn has(&self, want: Want) -> bool {
         self.inner.client().is_some_and(|client| client.has(want))
@@ -123,7 +123,7 @@ impl Client for Masked {
             };
             wishes.iter_mut().for_each(|wish| mask(&mut wish.params));
             let Some(client) = self.inner.client() else {
-                let message = "the client that made the call answers nothing";
+                let message = "the client that made the call does not answer requests";
                 return Err(ToolError::new(Code::Unavailable, message));
             };
             let mut answers = client.ask(wishes).await?;
@@ -133,8 +133,8 @@ impl Client for Masked {
     }
 }
 
-/// Masks a result. Of bytes, whatever they are, only known values are masked: a picture
-/// that holds one is none any more, and was a way to hand it out.
+/// Masks a result. In binary content only known values are masked: this destroys a picture that contains one, which
+/// could otherwise carry the secret out.
 pub(super) fn output(redactor: &Redactor, output: &mut Output) -> MaskSummary {
     let mut masks = MaskSummary::default();
     for part in &mut output.content {

@@ -1,5 +1,5 @@
-//! What the grant, the settings and the teams say of one request. The effect gate asks at each request that is sent;
-//! the call gate asks before, where the arguments of a call name the request that it is about.
+//! Evaluates one request against the grant, the settings and the team policy. The effect gate does so for each request
+//! that is sent; the call gate does so earlier, if the arguments of a call name its request.
 
 use core::net::IpAddr;
 
@@ -17,26 +17,26 @@ use super::effect::{self, Egress};
 use super::validate::Checked;
 use super::{Road, World, approve};
 
-/// What was said beside the reasons.
+/// The result of the evaluation, in addition to the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Whether the request is on no list, so that only a person's yes lets it.
+    /// True if the request is on no list, so that only a person can allow it.
     pub(super) unlisted: bool,
-    /// What would let it, where the settings refuse it outright.
+    /// The remedy, if the settings refuse the request.
     pub(super) remedy: String,
-    /// The entry of a list that lets it.
+    /// The list entry that allows it.
     pub(super) pattern: Option<String>,
-    /// True if a person has named the host for this method, in settings that count or in the grant, or the port of a
-    /// server of the session.
+    /// True if a person has listed the host for this method, in settings that count or in the grant, or if it is the
+    /// port of a server of the session.
     pub(super) listed: bool,
 }
 
-/// A request as it would be judged. Nothing of it was sent, and no name was looked up.
+/// A request as it would be judged. It was not sent, and no name was looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Foreseen {
     /// The method.
     pub method: String,
-    /// The address, in the spelling that is judged.
+    /// The URL, in the normalized spelling that is judged.
     pub url: String,
     /// `http` or `https`.
     pub scheme: &'static str,
@@ -44,22 +44,22 @@ pub struct Foreseen {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The entry of `allowedHosts`, or of the grant, that lets it.
+    /// The entry of `allowedHosts`, or of the grant, that allows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// The addresses, where they are known without asking DNS: the host is one, or the settings fix them.
+    /// The addresses, if they are known without DNS: the host is an address, or the settings fix them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<IpAddr>>,
 }
 
-/// What was granted, as a policy. Patterns were checked when the tool was listed; were one broken all the same,
-/// nothing is granted.
+/// Converts the granted hosts to a policy. Patterns were checked when the tool was listed; if one is invalid
+/// nevertheless, nothing is granted.
 pub(super) fn granted(hosts: &[HostNeed]) -> NetworkPolicy {
     let only = NetworkPolicy::only("grant", hosts).or_else(|_| NetworkPolicy::only("grant", &[]));
     only.unwrap_or_default()
 }
 
-/// Says it of a request of a tool that was granted these hosts, in a session with servers at these ports.
+/// Evaluates a request of a tool that was granted these hosts, in a session with servers at these ports.
 pub(super) fn judge(
     world: &World,
     tool: &Tool,
@@ -81,7 +81,7 @@ pub(super) fn judge(
             source: source.to_owned(),
             text,
         };
-        // The next part of the same page is no other request.
+        // Reading the next chunk of the same page is the same request.
         let reads = ["url", "method"].map(str::to_owned);
         let way = (decision == Decision::Ask).then(|| world.policy.way_to(tool, target, method));
         let basis = Basis {
@@ -141,7 +141,7 @@ pub(super) fn judge(
     said
 }
 
-/// Returns true if a person has agreed to a host that is on no list: before this call was made (`answered`), or for the
+/// Returns true if a person has agreed to an unlisted host: before this call was made (`answered`), or for the
 /// session.
 pub(super) fn is_agreed(
     road: &Road<'_>,
@@ -161,8 +161,8 @@ fn knows(hosts: &[HostNeed], target: &Target) -> bool {
     patterns.any(|pattern| pattern.matches(target))
 }
 
-/// What of a call that is about a request goes into that: the rest, such as which part of the answer is shown, is seen
-/// by nobody outside.
+/// Returns the arguments of a call that are sent with its request. The others, such as the chunk of the answer to
+/// show, are not visible to the server.
 pub(super) fn sent() -> Reads {
     Reads::Only(
         ["url", "method", "headers", "body"]
@@ -171,11 +171,11 @@ pub(super) fn sent() -> Reads {
     )
 }
 
-/// The request that a call is about, as its arguments have it.
+/// The request that the arguments of a call name.
 pub(super) struct OwnRequest {
     target: Target,
     method: String,
-    /// Names and values.
+    /// Header names and values.
     headers: Vec<String>,
     body: bool,
 }
@@ -192,14 +192,14 @@ impl OwnRequest {
         }
     }
 
-    /// The target and the method.
+    /// Returns the target and the method.
     pub(super) fn place(&self) -> (&Target, &str) {
         (&self.target, &self.method)
     }
 }
 
-/// The request that a call is about, where its arguments say so: of a tool that goes wherever it is told, the `url`
-/// and the `method`. An address that cannot be requested is an error of the caller.
+/// Returns the request that a call is about, read from `url` and `method` in the arguments. Only for tools that may
+/// request any host. A URL that cannot be requested is an error of the caller.
 fn of_call(checked: &Checked) -> Result<Option<OwnRequest>, ToolError> {
     let (tool, arguments) = (checked.tool(), checked.arguments());
     if !hosts(tool).iter().any(HostNeed::is_any) {
@@ -229,7 +229,7 @@ fn of_call(checked: &Checked) -> Result<Option<OwnRequest>, ToolError> {
     }))
 }
 
-/// What the call gate says of the request that a call is about.
+/// Evaluates the request that a call is about, before the call runs.
 pub(super) fn foresee(
     world: &World,
     checked: &Checked,
@@ -242,7 +242,7 @@ pub(super) fn foresee(
     let (tool, target, method) = (checked.tool(), &request.target, request.method.as_str());
     let mut headers = Vec::new();
     let egress = request.egress(&mut headers);
-    // The rules see the request as it would be sent, and not only as the call spells it.
+    // The rules see the request as it would be sent, not only as the call spells it.
     let mut late = Evaluation::default();
     world
         .policy
@@ -262,7 +262,7 @@ pub(super) fn foresee(
     Ok(Some((said, request, foreseen)))
 }
 
-/// The hosts that a call of the tool would have. Without a grant a person says yes to its needs first.
+/// Returns the hosts that a call of the tool would have. Without a grant, a person approves its needs first.
 fn hosts(tool: &Tool) -> &[HostNeed] {
     match tool.trust {
         Trust::Untrusted => &tool.definition.needs.hosts,

@@ -1,8 +1,8 @@
-//! Between approval and the run: marks in what a built-in tool writes to a file are turned back into the values that the
-//! file has. A person and the record see the marks, as the model does; the tool writes what was there.
+//! Restores masked values between approval and the run: marks in the text that a built-in tool writes to a file are
+//! replaced by the values that the file has. The person and the record see the marks, as the model does.
 //!
-//! A value goes back only to the file that it is in, and only where it is masked again. What cannot be turned back is
-//! refused, so that no mark takes the place of a value.
+//! A value is restored only in the file that it is in, and only where it will be masked again. A write with a mark
+//! that cannot be restored is refused, so that no mark replaces a value.
 
 use std::collections::BTreeSet;
 
@@ -24,9 +24,9 @@ use super::validate::Checked;
 
 /// The content that a call writes to a file.
 enum Write {
-    /// All of it: the argument `content`.
+    /// The whole file: the argument `content`.
     Whole(String),
-    /// A replacement in the present content: the arguments `pattern` and the second one.
+    /// A replacement in the present content: the argument `pattern` and its replacement.
     Edit {
         pattern: String,
         replacement: String,
@@ -36,9 +36,9 @@ enum Write {
     },
 }
 
-/// Refuses a call that would write a mark in place of the value that it stands for. [`restore`] turns the marks of the
-/// file tools back into values; nothing does so in a command, in code or in what another tool is given. Marks that the
-/// session was not shown are text, and tools and commands that only read may look for any.
+/// Refuses a call that would write a mark in place of its value. [`restore`] handles the marks of the file tools;
+/// commands, code and the arguments of other tools are never restored. Marks that the session was not shown are plain
+/// text, and tools and commands that only read may search for any mark.
 pub(super) fn check_arguments(
     road: &Road<'_>,
     (tool, same): (&Tool, Option<&Tool>),
@@ -56,7 +56,7 @@ pub(super) fn check_arguments(
             .find(|rule| session.has_masked(rule))
             .map(str::to_owned)
     };
-    // A page is asked for by its URL, and nothing of that is kept.
+    // A page is requested by its URL, and nothing of the URL is written.
     let is_net = tool.source == Source::BuiltIn && tool.definition.group == Group::Net;
     let all = arguments.as_object().into_iter().flatten();
     let mut written = all.filter(|(argument, _)| !is_net || *argument == "body");
@@ -82,20 +82,21 @@ pub(super) fn check_arguments(
     Err(error(message, &rule))
 }
 
-/// Returns true if the command among the arguments of a call only reads.
+/// Returns true if the command in the arguments of a call only reads.
 fn only_reads(road: &Road<'_>, arguments: &Value) -> bool {
     let script = policy::command_of(arguments).map(|one| road.ports.runner.read(&one.program));
     matches!(script, Some(Ok(script)) if policy::only_reads(&script))
 }
 
-/// Returns true if marks in what the tool writes are turned back into values.
+/// Returns true if marks in the text that the tool writes are restored.
 fn is_restored(tool: &Tool) -> bool {
     tool.source == Source::BuiltIn
         && tool.definition.group == Group::Fs
         && matches!(tool.name().as_str(), "write_file" | "edit_file")
 }
 
-/// Puts values in the place of marks in the arguments of a call. Gives what masks these values, too, if there are some.
+/// Replaces marks in the arguments of a call by their values. Returns a redactor that masks these values, too, if
+/// there are any.
 pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError> {
     let Some((path, write)) = write(&call.checked) else {
         return Ok(None);
@@ -138,7 +139,7 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
     Ok(Some(redactor))
 }
 
-/// The file that a call of a built-in tool writes to and what it writes there, if a mark is in that.
+/// Returns the file that a built-in tool writes to and the text, if the text contains a mark.
 fn write(checked: &Checked) -> Option<(String, Write)> {
     let tool = checked.same.as_ref().unwrap_or(&checked.tool);
     if !is_restored(tool) {
@@ -175,10 +176,10 @@ fn write(checked: &Checked) -> Option<(String, Write)> {
     Some((given("path")?, write)).filter(|_| marked)
 }
 
-/// Arguments in place of those that were given.
+/// Arguments that replace those of the call.
 type Arguments = Vec<(String, Value)>;
 
-/// A file that is written to.
+/// A file that is written, with the state that its masks are restored from.
 struct Task<'a> {
     path: &'a str,
     /// Its content; empty if the file is missing or not text.
@@ -205,7 +206,7 @@ impl Task<'_> {
         name: &str,
         all: bool,
     ) -> Result<Arguments, ToolError> {
-        // The tool looks at a file with CRLF everywhere as if it had LF.
+        // The tool treats a file with CRLF everywhere as if it had LF.
         let ends = self.current.matches('\n').count();
         let crlf = ends > 0 && self.current.matches("\r\n").count() == ends;
         let plain = |text: &str| match crlf {
@@ -229,7 +230,7 @@ impl Task<'_> {
         let (mut whole, mut first, mut kept) = (Vec::new(), None, 0);
         for place in places {
             let parts = masked.part(place.clone()).zip(masked.original(place));
-            // Where a match begins or ends inside of a mark, nothing in the file is like it.
+            // The match begins or ends inside a mark, so the file cannot contain it.
             let Some((part, at)) = parts else {
                 return Ok(Vec::new());
             };
@@ -250,7 +251,7 @@ impl Task<'_> {
         self.redactor
             .hides(&Restored::concat(whole))
             .map_err(|error| self.refused(&error))?;
-        // Where nothing matches, the tool says so.
+        // If nothing matches, the tool reports it.
         Ok(first.map_or_else(Vec::new, |(pattern, replacement)| {
             vec![
                 ("pattern".to_owned(), pattern.into()),
@@ -259,7 +260,7 @@ impl Task<'_> {
         }))
     }
 
-    /// Refuses a regular expression for, or with, a mask that is not written in the file itself.
+    /// Refuses a regular expression for, or with, a mask that is not literal text of the file.
     fn regex(&self, texts: &[&str]) -> Result<(), ToolError> {
         if has_mark(self.current) {
             return Ok(());
@@ -279,8 +280,8 @@ impl Task<'_> {
         Err(error(message, rule))
     }
 
-    /// Returns true if a mark without a value in the file is literal text, as documentation may have it: no result of
-    /// this session had it in the place of a value, and it replaces none.
+    /// Returns a predicate that is true for a mark without a value in the file that is literal text, as in
+    /// documentation: no result of this session had it in place of a value, and it replaces none.
     fn written<'s>(&'s self, replaced: BTreeSet<&str>, new: &str) -> impl Fn(&str) -> bool + 's {
         let takes_none = replaced.is_subset(&rules_of_marks(new));
         move |rule| takes_none && !self.session.has_masked(rule)

@@ -1,4 +1,4 @@
-//! Fourth stage: the backend runs the call inside its slots and its time.
+//! Fourth stage: the backend runs the call within its slots and its deadline.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ mod slots;
 
 pub(super) use slots::Slots;
 
-/// A call that ran, or was refused before it could.
+/// A call that ran, or was refused before.
 pub struct Ran {
     pub(super) raw: Raw,
     pub(super) tool: Option<Arc<Tool>>,
@@ -22,7 +22,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// A call that never reached its tool.
+    /// Creates the result of a call that never reached its tool.
     pub(super) fn refused(error: ToolError) -> Self {
         Self {
             raw: Raw::failed(error),
@@ -63,7 +63,7 @@ pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError>
     })
 }
 
-/// Holds a tool to its output schema.
+/// Checks a result against the tool's output schema.
 fn promised(mut raw: Raw, tool: &Tool) -> Raw {
     let Some(schema) = &tool.definition.output_schema else {
         return raw;
@@ -81,7 +81,7 @@ fn promised(mut raw: Raw, tool: &Tool) -> Raw {
         )),
     };
     if let Some(mut error) = broken {
-        // The tool is at fault; what was too much to check may have been right.
+        // The tool is at fault, except if the limit of the check was exceeded: then the result may have been valid.
         if error.code != Code::LimitExceeded {
             error.code = Code::ExecutionError;
         }

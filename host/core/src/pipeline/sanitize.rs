@@ -1,6 +1,5 @@
-//! Fifth stage: the result can no longer drive a terminal or hide from a reader, and is cut to its limits. It
-//! is made safe whole, then masked, held to its schema again, and cut last, so that no cut can make something of the
-//! rest.
+//! Fifth stage: makes the result safe to show and cuts it to its limits. The whole result is sanitized, then masked
+//! and checked against its schema again; it is cut last, so that a cut cannot split an escape sequence or a secret.
 
 use crate::backend::Usage;
 use crate::error::{Code, ToolError};
@@ -82,7 +81,7 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
     }
 }
 
-/// A cut result still has to be what the schema promises.
+/// Checks a cut result against the output schema.
 fn whole(output: Output, schema: &crate::schema::Schema) -> Result<Output, ToolError> {
     let fits = output
         .structured

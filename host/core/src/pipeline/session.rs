@@ -1,4 +1,5 @@
-//! What a session has read and what a person has said in it. It begins with its first call.
+//! The state of a session: the labels of the content it has read and a person's answers. It begins with the first
+//! call.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,30 +20,30 @@ pub(super) struct Sessions {
     granted: Mutex<HashSet<(String, String)>>,
 }
 
-/// One session.
+/// The state of one session.
 #[derive(Default)]
 pub(super) struct Session(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The sources of untrusted content: the first, and the first of another source.
+    /// Sources of untrusted content: the first, and the first that differs from it.
     untrusted: Vec<(ContentSource, String)>,
-    /// Where the first sensitive content came from.
+    /// Origin of the first sensitive content.
     sensitive: Option<String>,
     answers: Vec<Given>,
-    /// The rules whose masks its results held.
+    /// The rules whose masks were in results of the session.
     masked: BTreeSet<String>,
-    /// The parts of fetched pages that may be sent again.
+    /// The runs of fetched pages that may be sent again.
     seen: Seen,
 }
 
-/// Names a command among those that this process has run.
+/// Identifies a command of this process.
 pub(crate) type CommandId = u64;
 
-/// The source of untrusted content, or of what is judged. A source is not asked about because of its own content.
+/// The source of untrusted content, or of what is judged. Content of a source raises no question about that source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ContentSource {
-    /// A source that is not told apart from others.
+    /// A source that is not distinguished from others.
     Other,
     /// The requests of one command.
     Command(CommandId),
@@ -51,7 +52,7 @@ pub(crate) enum ContentSource {
 }
 
 impl ContentSource {
-    /// The source of the results of a tool, and the receiver of its arguments.
+    /// Returns the source of a tool's results, which also receives its arguments.
     pub(super) fn of(tool: &Tool) -> Self {
         match tool.source {
             Source::Mcp => Self::Server(tool.origin.location.clone()),
@@ -60,30 +61,30 @@ impl ContentSource {
     }
 }
 
-/// The way by which data could leave the machine with what is judged.
+/// The route by which data could leave the machine with the judged call or request.
 pub(super) enum WayOut<'a> {
-    /// None, or requests and commands that are judged by themselves when they are made.
+    /// No route, or only requests and commands that are judged separately.
     None,
-    /// A call whose requests are not judged before they are made. A server knows already what it said itself: that
-    /// alone does not make the next call to it a question.
+    /// A call whose requests are not judged separately. A server already knows its own answers: these alone raise no
+    /// question about the next call to it.
     Call(ContentSource),
-    /// By this request.
+    /// A request.
     Request {
         /// The request.
         egress: Egress<'a>,
         /// True if the person has listed the host for this method, or has agreed to both for the session.
         listed: bool,
-        /// The command that sends it. Content that it received by its own requests does not make its next request a
-        /// question.
+        /// The command that sends it. Content that it received by its own requests raises no question about its next
+        /// request.
         command: ContentSource,
-        /// The line that would list the host.
+        /// The settings line that would list the host.
         way: &'a dyn Fn() -> String,
     },
 }
 
 impl WayOut<'_> {
-    /// The way out by a call of this tool whose arguments name no request. `confined` is true if requests of its
-    /// commands are judged by themselves.
+    /// Returns the route of a call of this tool whose arguments name no request. `confined` is true if requests of its
+    /// commands are judged separately.
     pub(super) fn of(tool: &Tool, confined: bool) -> Self {
         let needs = &tool.definition.needs;
         // Servers, models and tools of a team are operated elsewhere.
@@ -110,12 +111,12 @@ impl WayOut<'_> {
 /// An answer for the session.
 struct Given {
     lease: Lease,
-    /// Whether it is in the list that a person can take it back from.
+    /// True if it is in the list from which a person can revoke it.
     listed: bool,
 }
 
 impl Sessions {
-    /// The session of this name.
+    /// Returns the session with this ID, and creates it if needed.
     pub(super) fn get(&self, id: &str) -> Arc<Session> {
         let mut all = lock(&self.all);
         match all.get(id) {
@@ -124,24 +125,24 @@ impl Sessions {
         }
     }
 
-    /// Forgets a session that has ended. Says whether an answer of it is listed.
+    /// Removes an ended session. Returns true if one of its answers is listed.
     pub(super) fn end(&self, id: &str) -> bool {
         let ended = lock(&self.all).remove(id);
         ended.is_some_and(|session| session.has_listed())
     }
 
-    /// From now on this build has what it needs, without a new listing of the tools.
+    /// Marks this build as granted, without a new listing of the tools.
     pub(super) fn grant(&self, tool: &Tool) {
         lock(&self.granted).insert(build(tool));
     }
 
-    /// The tools were listed anew: what is granted is known from where grants are kept, and what was taken back there is
-    /// no grant any more.
+    /// Clears the builds granted since the last listing: the new listing has the stored grants, without the revoked
+    /// ones.
     pub(super) fn listed(&self) {
         lock(&self.granted).clear();
     }
 
-    /// Whether a person has granted this build since the tools were listed.
+    /// Returns true if a person has granted this build since the tools were listed.
     pub(super) fn has_granted(&self, tool: &Tool) -> bool {
         lock(&self.granted).contains(&build(tool))
     }
@@ -152,7 +153,7 @@ fn build(tool: &Tool) -> (String, String) {
 }
 
 impl Session {
-    /// Remembers where a result came from, as far as that matters for later calls, and by what way.
+    /// Remembers the origin and the source of a result, as far as they matter for later calls.
     pub(super) fn read(&self, label: &Label, source: ContentSource) {
         if label.trust != TrustLevel::Untrusted && label.data_class < DataClass::Sensitive {
             return;
@@ -169,7 +170,7 @@ impl Session {
         }
     }
 
-    /// Remembers which masks a result held.
+    /// Remembers the rules of the masks in a result.
     pub(super) fn masked<'a>(&self, rules: impl Iterator<Item = &'a str>) {
         let mut rules = rules.peekable();
         if rules.peek().is_none() {
@@ -188,13 +189,13 @@ impl Session {
         lock(&self.0).masked.contains(rule)
     }
 
-    /// Remembers what a fetched text has in it that a later request may repeat.
+    /// Remembers the runs of a fetched text that a later request may repeat.
     pub(super) fn fetched<'a>(&self, texts: impl Iterator<Item = &'a str>) {
         let mut state = lock(&self.0);
         texts.for_each(|text| state.seen.note(text));
     }
 
-    /// The worst that it has read.
+    /// Returns the worst label that the session has read.
     pub(super) fn label(&self) -> Label {
         let state = lock(&self.0);
         let untrusted = state.untrusted.first().map(|(_, origin)| origin.as_str());
@@ -217,7 +218,8 @@ impl Session {
         }
     }
 
-    /// Asks about what could do harm with what the session has read. `accepts` is what a person has set.
+    /// Adds reasons to ask about a call that could do harm with content that the session has read. `accepts` is the
+    /// person's setting.
     pub(super) fn taint(
         &self,
         accepts: Option<bool>,
@@ -226,7 +228,7 @@ impl Session {
     ) {
         let state = lock(&self.0);
         let own = out.source();
-        // A person who refuses untrusted content for a server refuses its own as well.
+        // A person who refuses untrusted content for a server refuses the server's own content as well.
         let strict = accepts == Some(false) && matches!(own, ContentSource::Server(_));
         let mut untrusted = state.untrusted.iter();
         let untrusted = untrusted
@@ -240,7 +242,8 @@ impl Session {
             WayOut::Request { egress, listed, .. } => {
                 let (reads, tunnel) = (carried::only_reads(*egress), egress.method == "CONNECT");
                 let carried = carried::carried(*egress, &state.seen);
-                // What goes through a tunnel is not seen. The network judges it again, with a body, when much was sent.
+                // The content of a tunnel is not visible. The network judges it again, with a body, once much was
+                // sent.
                 let harmless = *listed && (reads || tunnel) && carried.is_none();
                 let plain = tunnel || (reads && carried.is_none());
                 (true, harmless, carried, plain)
@@ -279,7 +282,7 @@ impl Session {
                 _ => None,
             };
             let text = format!(
-                "this session has read content of strangers (from {origin}), which could be behind this call"
+                "this session has read untrusted content (from {origin}), which may have caused this call"
             );
             ask("taint: untrusted content", text, way);
         }
@@ -293,8 +296,8 @@ impl Session {
         }
     }
 
-    /// A person's answers for the rest of the session, but for those that were taken back: `listed` gives those of the
-    /// listed ones that stand.
+    /// Returns a person's answers for the session, without the revoked ones: `listed` returns the listed answers that
+    /// are still valid.
     pub(super) fn leases<E>(
         &self,
         listed: impl FnOnce() -> Result<Vec<Fingerprint>, E>,
@@ -312,7 +315,7 @@ impl Session {
             .collect())
     }
 
-    /// Remembers an answer until the session ends, or until it is taken back if it is listed.
+    /// Remembers an answer until the session ends or, if it is listed, until it is revoked.
     pub(super) fn keep(&self, lease: Lease, listed: bool) {
         let mut state = lock(&self.0);
         state.answers.retain(|given| given.lease.id != lease.id);

@@ -32,7 +32,7 @@ use crate::tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName
 
 mod slots;
 
-/// A backend that does what a test says and counts its calls.
+/// A backend that counts its calls and returns what a test has set.
 #[derive(Default)]
 struct Fake {
     output: Output,
@@ -74,7 +74,7 @@ impl Backend for Fake {
     }
 }
 
-/// A harmless tool that says `done`.
+/// A harmless tool that returns `done`.
 pub(crate) fn tool(name: &str) -> Tool {
     let output = Output {
         content: vec![Content::text("done")],
@@ -239,7 +239,7 @@ async fn a_call_goes_all_the_way_and_is_recorded() {
     assert_eq!(
         bench.approver.1.load(Ordering::SeqCst),
         0,
-        "nobody was bothered"
+        "no question was asked"
     );
 }
 
@@ -407,11 +407,11 @@ async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() 
         events.iter().filter(is_nested).count()
     };
     assert_eq!(nested, 2);
-    // What asks a person when the model calls it asks when its code does.
+    // A call that asks a person when the model makes it also asks when the model's code makes it.
     let refused = bench_of(Source::BuiltIn, asks());
     let outcome = refused.pipeline.call(call("run_code", json!({}))).await;
     assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
-    // A plugin of that name has what it was granted.
+    // A plugin of that name has only its granted rights.
     let plugin = bench_of(Source::Custom, tool("sample"));
     let outcome = plugin.pipeline.call(call("run_code", json!({}))).await;
     assert_eq!(code(&outcome), Some(Code::PermissionDenied));

@@ -1,5 +1,4 @@
-//! What is remembered of a call while it is under way, for its record. A call that is dropped in the
-//! middle is recorded as cancelled.
+//! Collects the record of a call while it runs. A call that is dropped before its end is recorded as cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +23,11 @@ pub(super) struct Trail {
     event: Event,
     tool: Option<Arc<Tool>>,
     watch: Watch,
-    /// The tool that does only what this call does.
+    /// The tool that implements this form of the call.
     same: Option<Arc<Tool>>,
     floor: Arc<Floor>,
     redactor: Redactor,
-    /// Why it is not known what is secret.
+    /// The error of the vault, if the secrets are not known.
     blind: Option<VaultError>,
     masked: Option<Arc<Masked>>,
 }
@@ -56,7 +55,7 @@ impl Trail {
         }
     }
 
-    /// A trail that leaves no record, for a call that is only explained.
+    /// Creates a trail without a record, for a call that is only explained.
     pub(super) fn silent(call: &Call, ports: &Ports) -> Self {
         let (redactor, blind) = redactor(ports);
         Self {
@@ -72,8 +71,8 @@ impl Trail {
         }
     }
 
-    /// The trail of something that a tool does in the middle of its call. Where it is not known what is secret,
-    /// nothing is done. `subject` is what it is about, without its content.
+    /// Creates the trail of an effect of a tool while its call runs. `subject` names the effect, without its content.
+    /// Fails if the secrets are not known.
     pub(super) fn of_effect(
         tool: &Arc<Tool>,
         context: &CallContext,
@@ -82,9 +81,8 @@ impl Trail {
         mut subject: String,
     ) -> Result<Self, ToolError> {
         let redactor = ports.vault.redactor().map_err(|error| {
-            let message = format!(
-                "nothing was sent or run, because what is secret could not be masked: {error}"
-            );
+            let message =
+                format!("nothing was sent or run, because secrets could not be masked: {error}");
             ToolError::new(Code::Unavailable, message)
         })?;
         let mut event = Event::of(Kind::Effect, ports.clock.now())
@@ -106,7 +104,7 @@ impl Trail {
         })
     }
 
-    /// Records what came of it, before it is done.
+    /// Records the result of an effect, before it is carried out.
     pub(super) fn finish_effect(mut self, refused: Option<Code>) -> Result<(), ToolError> {
         let Some(sink) = self.sink.take() else {
             return Ok(());
@@ -116,8 +114,7 @@ impl Trail {
         sink.record(&self.event).map_err(|error| unsent(&error))
     }
 
-    /// The tool is known, the one that does only what this call does, and whether the arguments are kept, if that
-    /// is set for them.
+    /// Sets the tool, its other form, and the arguments if they are to be recorded.
     pub(super) fn found(
         &mut self,
         tool: &Arc<Tool>,
@@ -147,12 +144,12 @@ impl Trail {
         self.event.waited_ms = Some(waited.as_millis() as u64);
     }
 
-    /// A remembered answer counted.
+    /// Records that a stored answer was used.
     pub(super) fn leased(&mut self, which: &'static str) {
         self.event.answer = Some(which);
     }
 
-    /// A person has put other arguments in place.
+    /// Records that a person has changed the arguments.
     pub(super) fn edited(&mut self, arguments: &serde_json::Value) {
         self.event.bytes_in = Some(weight(arguments));
         if self.event.arguments.is_some() {
@@ -160,7 +157,7 @@ impl Trail {
         }
     }
 
-    /// Refuses a call whose secrets could not be masked. Nothing that it says is repeated.
+    /// Refuses a call whose secrets could not be masked. The error repeats nothing of the call.
     pub(super) fn sighted(&mut self, call: &Call, registry: &Registry) -> Result<(), ToolError> {
         let Some(error) = self.blind.clone() else {
             return Ok(());
@@ -185,7 +182,7 @@ impl Trail {
         sink.ready().map_err(|error| unrecorded(&error))
     }
 
-    /// Records what a person has said on the way, before it takes effect.
+    /// Records a person's answer, before it takes effect.
     pub(super) fn record(&self, event: &Event) -> Result<(), ToolError> {
         let Some(sink) = &self.sink else {
             return Ok(());
@@ -193,12 +190,12 @@ impl Trail {
         sink.record(event).map_err(|error| unrecorded(&error))
     }
 
-    /// What is masked in everything that the call says.
+    /// Returns the redactor of everything that the call returns.
     pub(super) fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
 
-    /// Puts a mask before whoever watches the call. After an edit the same one watches.
+    /// Wraps the observer of the call with a mask. After an edit the same observer is used.
     pub(super) fn watch(
         &mut self,
         observer: Arc<dyn Observer>,
@@ -213,38 +210,38 @@ impl Trail {
         masked
     }
 
-    /// Masks the result with this, too.
+    /// Replaces the redactor of the result.
     pub(super) fn mask_with(&mut self, redactor: Redactor) {
         self.redactor = redactor;
     }
 
-    /// The tool has ended. Gives what was masked while it ran.
+    /// Ends the masked output of the tool. Returns what was masked while it ran.
     pub(super) fn quiet(&self) -> MaskSummary {
         let masked = self.masked.as_ref();
         masked.map_or_else(MaskSummary::default, |masked| masked.finish())
     }
 
-    /// How long the call has been under way.
+    /// Returns the stopwatch of the call.
     pub(super) fn watch_of_call(&self) -> Watch {
         self.watch.clone()
     }
 
-    /// The same in milliseconds, as receipts have it.
+    /// Returns the run time in milliseconds, as in receipts.
     pub(super) fn spent_ms(&self) -> f64 {
         self.watch.spent().as_secs_f64() * 1000.0
     }
 
-    /// What the nested calls of this one bring in.
+    /// Returns the taint floor of the call, which its nested calls raise.
     pub(super) fn floor(&self) -> Arc<Floor> {
         Arc::clone(&self.floor)
     }
 
-    /// The session of the call.
+    /// Returns the session of the call.
     pub(super) fn session(&self) -> &str {
         &self.event.session
     }
 
-    /// The tool, and the one that does only what this call does.
+    /// Returns the tool, and its other form.
     pub(super) fn forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tool.iter().chain(&self.same)
     }
@@ -257,8 +254,8 @@ impl Trail {
         self.event.bytes_in.unwrap_or_default()
     }
 
-    /// What is kept of the caller's words: masked whole, and cut only then, so that no beginning of a secret
-    /// stays. The name of a tool that is not there is the caller's word too.
+    /// Masks the recorded words of the caller: first masked whole, then cut, so that no part of a secret remains. The
+    /// name of an unknown tool is chosen by the caller, too.
     fn keep_words(&mut self) {
         if self.tool.is_none() {
             self.redactor.text(&mut self.event.tool);
@@ -269,7 +266,7 @@ impl Trail {
         }
     }
 
-    /// Puts on record which exceptions from masking have let something through.
+    /// Records the exceptions from masking that were used.
     fn let_through(&self, sink: &dyn AuditSink) {
         for rule in self.redactor.let_through() {
             let mut event = Event::of(Kind::RedactionException, self.event.time)
@@ -278,14 +275,14 @@ impl Trail {
                 .with_detail("found and not masked, as `redaction.exceptions` of this tool says");
             event.id.clone_from(&self.event.id);
             event.session.clone_from(&self.event.session);
-            // Where nothing can be recorded, the call's own event says so.
+            // If this cannot be recorded, the event of the call itself fails, too.
             if let Err(error) = sink.record(&event) {
                 tracing::error!(%error, "an exception from masking could not be recorded");
             }
         }
     }
 
-    /// Records the end of the call: at once if it is `alone`, else with those that end at the same time.
+    /// Records the end of the call: at once if it is `alone`, else together with those that end at the same time.
     pub(super) async fn finish(
         mut self: Box<Self>,
         outcome: &Outcome,
@@ -318,13 +315,13 @@ impl Drop for Trail {
     }
 }
 
-/// A watch for a call that has just come in.
+/// Starts the stopwatch of a call that has just arrived.
 fn watch(call: &Call, ports: &Ports) -> Watch {
     let outer = call.parent.as_ref().map(|parent| &parent.watch);
     Watch::new(Arc::clone(&ports.clock), outer)
 }
 
-/// What is masked, and if that is not known, why.
+/// Returns the redactor; if the secrets are not known, the error, too.
 fn redactor(ports: &Ports) -> (Redactor, Option<VaultError>) {
     match ports.vault.redactor() {
         Ok(redactor) => (redactor, None),
@@ -332,7 +329,7 @@ fn redactor(ports: &Ports) -> (Redactor, Option<VaultError>) {
     }
 }
 
-/// Why something that was to leave the machine in the middle of a call did not.
+/// Creates the error of an effect that was not carried out because it could not be recorded.
 pub(super) fn unsent(error: &AuditError) -> ToolError {
     ToolError::new(
         Code::Unavailable,
@@ -347,7 +344,7 @@ fn unrecorded(error: &AuditError) -> ToolError {
     )
 }
 
-/// The arguments' size as JSON.
+/// Returns the size of the arguments as JSON, in bytes.
 fn weight(value: &serde_json::Value) -> u64 {
     struct Count(u64);
     impl std::io::Write for Count {

@@ -1,4 +1,4 @@
-//! How many calls are under way: whoever is not alone can wait a moment to be recorded together with others.
+//! Counts the calls in flight: if there are several, their records can be written together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ impl<'a> UnderWay<'a> {
         Self(count)
     }
 
-    /// Whether no other call is under way.
+    /// Returns true if no other call is in flight.
     pub(super) fn is_alone(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 1
     }

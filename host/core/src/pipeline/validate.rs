@@ -1,4 +1,4 @@
-//! First stage: the tool exists and the arguments match its schema.
+//! First stage: checks that the tool exists and that the arguments match its schema.
 
 use std::sync::Arc;
 
@@ -27,37 +27,37 @@ pub struct Checked {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) parent: Option<Parent>,
     pub(super) depth: u32,
-    /// The tool that does only what this call does, where this one does several things.
+    /// The tool that implements this form of the call, if the called tool has several.
     pub(super) same: Option<Arc<Tool>>,
-    /// Whether it is something that a call does in its middle, such as a request, and no call of its own.
+    /// True for an effect of a running call, such as a request.
     pub(super) is_effect: bool,
-    /// What its nested calls have brought in.
+    /// The taint floor, which its nested calls raise.
     pub(super) floor: Arc<Floor>,
-    /// How long it has been under way.
+    /// The stopwatch of the call.
     pub(super) watch: Watch,
     limits: Limits,
     paths: PathRules,
-    /// Finds secrets in it.
+    /// The redactor for its secrets.
     pub(super) redactor: Redactor,
 }
 
 impl Checked {
-    /// The tool that is called.
+    /// Returns the tool that is called.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
-    /// The arguments, a JSON object that matches the tool's schema.
+    /// Returns the arguments, a JSON object that matches the tool's schema.
     pub fn arguments(&self) -> &Value {
         &self.arguments
     }
 
-    /// Who calls.
+    /// Returns the caller.
     pub fn context(&self) -> &CallContext {
         &self.context
     }
 
-    /// A request that a tool makes in the middle of its call: `parent` is that call.
+    /// Wraps a request that a tool makes while the call `parent` runs.
     pub(super) fn of_request(
         tool: Arc<Tool>,
         arguments: Value,
@@ -84,7 +84,7 @@ impl Checked {
         }
     }
 
-    /// The same call with other arguments, as it would have come in.
+    /// Converts it back to a call, with other arguments.
     pub(super) fn with(self, arguments: Value) -> Call {
         Call {
             tool: self.tool.name().to_string(),
@@ -95,19 +95,19 @@ impl Checked {
         }
     }
 
-    /// The tools in the middle of whose calls it is made, the outermost first.
+    /// Returns the tools that called it, the outermost first.
     pub(super) fn callers(&self) -> &[Caller] {
         self.parent
             .as_ref()
             .map_or(&[], |parent| parent.callers.as_slice())
     }
 
-    /// The bounds of this call.
+    /// Returns the limits of this call.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The paths below the workspace that this call may not reach or change.
+    /// Returns the rules for the paths below the workspace that this call may not reach or change.
     pub fn paths(&self) -> &PathRules {
         &self.paths
     }
@@ -130,7 +130,7 @@ pub(super) fn validate(
         return Err(ToolError::new(
             Code::LimitExceeded,
             format!(
-                "tools call each other {depth} deep, which is the most; call `{}` directly",
+                "nested calls are limited to a depth of {depth}; call `{}` directly",
                 tool.name()
             ),
         ));
@@ -154,11 +154,11 @@ pub(super) fn validate(
         paths = paths.within(&world.policy.paths(same));
         limits = limits.tightest(world.policy.limits(same));
     }
-    // On the heap: it goes through every stage.
+    // On the heap: it passes through every stage.
     Ok(Box::new(Checked {
         limits,
         same,
-        // What the calling tool may not reach, it may not reach through another one either.
+        // The protected paths of the calling tool hold for the tools that it calls, too.
         paths: match &call.parent {
             Some(parent) => paths.within(&parent.paths),
             None => paths,

@@ -1,9 +1,9 @@
-//! Which commands may run: the modes `full`, `allowlist` and `deny` of `execApprovals`, and what holds where none is set.
+//! The command rules: the modes `full`, `allowlist` and `deny` of `execApprovals`, and the default if none is set.
 //!
-//! A program comes here as it was read: as its simple commands, each an argument vector. Every one is judged by itself,
-//! and the strictest word wins. Beside the modes, three things speak of every command: what cannot be known of it asks;
-//! what it does to files is judged as a tool's own access would be; and a danger pattern asks. `mode: full` asks about
-//! nothing but danger, and what is not known may be one.
+//! A program is evaluated in its parsed form: as simple commands, each an argument vector. Each one is evaluated
+//! separately, and the strictest decision wins. In addition to the mode, three checks apply to every command: unknown
+//! parts ask; its file accesses are checked like a tool's own; and a danger pattern asks. `mode: full` only asks about
+//! danger, which includes unknown parts.
 
 use std::sync::Arc;
 
@@ -54,33 +54,33 @@ pub(super) struct Commands {
     worker: Option<WorkerCommands>,
 }
 
-/// A command that is to be judged.
+/// A command to be evaluated.
 pub(crate) struct CommandQuestion<'a> {
     /// The tool that runs it.
     pub(crate) tool: &'a Tool,
-    /// What it comes to.
+    /// The parsed program.
     pub(crate) script: &'a Script,
-    /// Where it runs, below the workspace root.
+    /// Its working directory, below the workspace root.
     pub(crate) directory: Option<&'a str>,
     /// The variables that are set for it.
     pub(crate) environment: &'a [(String, String)],
-    /// The patterns that the tool was granted: where no mode is set, a person has said yes to these.
+    /// The patterns that the tool was granted: if no mode is set, a person has approved these.
     pub(crate) granted: &'a [CommandPattern],
     /// The paths below the workspace that the tool may not reach or change.
     pub(crate) paths: &'a PathRules,
-    /// Where the links among them lead.
+    /// The link targets of its paths.
     pub(crate) links: &'a Links<'a>,
-    /// What runs it.
+    /// The runner that it would run with.
     pub(crate) runner: &'a dyn Runner,
 }
 
 pub(super) use crate::decision::OURS;
 
-/// The rule that speaks where no mode is set.
+/// The rule name if no mode is set.
 pub(super) const DEFAULT: &str = "the default list of commands";
 
-/// The command that the arguments of a call name, as the tool `exec` takes them, or as `run_code` does where they leave
-/// no other way than an interpreter.
+/// Returns the command that the arguments of a call name, as the tool `exec` takes them, or as `run_code` does if they
+/// require an interpreter on this machine.
 pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
     let Some(command) = arguments["command"].as_str() else {
         return code::command_of(arguments);
@@ -119,7 +119,7 @@ impl Commands {
             let used = approval.last_used.as_deref();
             if used.is_some_and(|time| !is_time(time)) {
                 return Err(fault(
-                    "lastUsed is no time such as 2026-01-31T12:00:00Z or 2026-01-31".into(),
+                    "lastUsed must be a time such as 2026-01-31T12:00:00Z or 2026-01-31".into(),
                 ));
             }
             let pattern = CommandPattern::parse(&approval.pattern).map_err(fault)?;
@@ -134,7 +134,7 @@ impl Commands {
         })
     }
 
-    /// The rules of a worker.
+    /// Creates the rules of a worker.
     pub(super) fn of_worker(worker: WorkerCommands) -> Self {
         Self {
             worker: Some(worker),
@@ -142,17 +142,17 @@ impl Commands {
         }
     }
 
-    /// Which commands run.
+    /// Returns the mode, if it is set.
     pub(super) fn mode(&self) -> Option<ExecMode> {
         self.mode
     }
 
-    /// The patterns as they are written.
+    /// Returns the patterns as written.
     pub(super) fn written(&self) -> &[String] {
         &self.written
     }
 
-    /// With `mode: deny`, refuses every call of a tool that runs commands, however it is told to.
+    /// With `mode: deny`, refuses every call of a tool that runs commands, whatever its arguments.
     pub(super) fn forbid(&self, tool: &Tool, source: &Source, evaluation: &mut Evaluation) {
         let runs =
             tool.definition.group == Group::Runtime || !tool.definition.needs.commands.is_empty();
@@ -162,7 +162,7 @@ impl Commands {
         }
     }
 
-    /// What the mode says of one command; nothing if none is set, or if what is unknown of the command speaks for it.
+    /// Evaluates the mode for one command. `None` if no mode is set, or if the unknown parts of the command decide.
     fn judge(&self, simple: &Simple, source: &Source) -> Option<Reason> {
         let shown = simple.shown();
         if let Some(worker) = &self.worker {
@@ -232,8 +232,8 @@ impl Commands {
 }
 
 impl Policy {
-    /// Whether the command among a call's arguments is judged before the call runs: of what ships with mimir always, of
-    /// other tools that run things where a mode is set.
+    /// Returns true if the command in a call's arguments is evaluated before the call runs: for built-in tools always,
+    /// for others that run commands if a mode is set.
     pub(crate) fn judges_commands_of(&self, tool: &Tool) -> bool {
         let set = || {
             self.voices()
@@ -243,7 +243,7 @@ impl Policy {
         tool.definition.group == Group::Runtime && (tool.source == ToolSource::BuiltIn || set())
     }
 
-    /// What is said of a program that cannot be read. Says whether it may run all the same.
+    /// Adds the reason for a program that cannot be parsed. Returns true if it may run nevertheless.
     pub(crate) fn unread_command(&self, error: &ToolError, evaluation: &mut Evaluation) -> bool {
         let lenient = self.is_lenient();
         let decision = if lenient {
@@ -261,19 +261,20 @@ impl Policy {
         lenient
     }
 
-    /// The modes that a person has set.
+    /// Returns the modes that a person has set.
     fn modes(&self) -> impl Iterator<Item = ExecMode> {
         let accepted = self.voices().iter().filter(|file| file.lowers());
         accepted.filter_map(|file| file.commands.mode)
     }
 
-    /// Whether every command may run.
+    /// Returns true if every command may run.
     fn is_lenient(&self) -> bool {
         let mut modes = self.modes().peekable();
         modes.peek().is_some() && modes.all(|mode| mode == ExecMode::Full)
     }
 
-    /// Whether a person has allowed the calls of this tool, in place of its own default: then no list of ours speaks.
+    /// Returns true if a person has allowed the calls of this tool, in place of its own default: then the default list
+    /// does not apply.
     fn has_allowed(&self, tool: &Tool) -> bool {
         let mut spoken = Evaluation::default();
         let accepted = self.voices().iter().filter(|file| file.lowers());
@@ -281,8 +282,7 @@ impl Policy {
         set && spoken.decision() == Decision::Allow
     }
 
-    /// What the rules about arguments say of a command in the middle of a call: `arguments` has it as a call of `exec`
-    /// would.
+    /// Evaluates the argument rules for a command of a running call. `arguments` has the form of a call of `exec`.
     pub(crate) fn command_arguments(
         &self,
         tool: &Tool,
@@ -292,7 +292,7 @@ impl Policy {
         self.effect(tool, (arguments, super::COMMAND), evaluation);
     }
 
-    /// What every rule about commands says of this one. Says whether a list lets all of it through.
+    /// Evaluates all command rules. Returns true if a list allows the whole program.
     pub(crate) fn command(
         &self,
         question: &CommandQuestion<'_>,
@@ -378,8 +378,8 @@ pub(crate) fn only_reads(script: &Script) -> bool {
         })
 }
 
-/// The verdict where no mode is set: commands that only read or stage run, and those that the tool was granted. All
-/// others are asked about, and a person can say yes to all that are like them.
+/// The verdict if no mode is set: commands that only read or stage are allowed, and those that the tool was granted.
+/// All others ask, and a person can allow all similar ones.
 fn default(
     simple: &Simple,
     granted: &[CommandPattern],
@@ -425,7 +425,7 @@ fn default(
     (say(Decision::Ask, text), offer)
 }
 
-/// What is unknown of the program as a whole.
+/// Returns the unknown parts of the whole program.
 fn whole(question: &CommandQuestion<'_>) -> impl Iterator<Item = String> {
     let odd = question
         .environment
@@ -440,7 +440,7 @@ fn variable(name: &str) -> String {
     format!("the variable `{name}` changes what programs run or obey")
 }
 
-/// What is unknown of one command.
+/// Returns a reason for each unknown part of one command.
 fn unknown(simple: &Simple) -> impl Iterator<Item = Reason> {
     let shown = simple.shown();
     let odd = simple
@@ -455,7 +455,7 @@ fn unknown(simple: &Simple) -> impl Iterator<Item = Reason> {
     })
 }
 
-/// Notes the strictest of what was said of one command since the reason numbered `first`.
+/// Notes the strictest reason about one command, among those from index `first` on.
 fn note(simple: &Simple, first: usize, evaluation: &mut Evaluation) {
     let said = &evaluation.reasons()[first..];
     let decision = said.iter().map(|reason| reason.decision).max();
@@ -473,7 +473,7 @@ fn note(simple: &Simple, first: usize, evaluation: &mut Evaluation) {
     });
 }
 
-/// What mimir itself says.
+/// Creates a reason of mimir itself.
 pub(super) fn ours(layer: Layer, decision: Decision, rule: &str, text: String) -> Reason {
     Reason {
         layer,
@@ -484,7 +484,7 @@ pub(super) fn ours(layer: Layer, decision: Decision, rule: &str, text: String) -
     }
 }
 
-/// A time, or a day.
+/// Returns true if the text is a time or a date.
 fn is_time(text: &str) -> bool {
     text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::Date>().is_ok()
 }

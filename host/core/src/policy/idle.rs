@@ -47,9 +47,7 @@ impl Policy {
         }
         let near = did_you_mean(name, tools.iter().map(|tool| tool.name().as_str()));
         let place = self.source.at(key);
-        idle.push(format!(
-            "{place}: {key} is about no tool that is here.{near}"
-        ));
+        idle.push(format!("{place}: {key} matches no available tool.{near}"));
     }
 
     fn idle_tool(
@@ -119,7 +117,7 @@ impl Policy {
             }
             if let Some(shell) = pattern.chars().find(|c| SHELLS.contains(c)) {
                 idle.push(format!(
-                    "{place}: {key} can never match: `{shell}` is for a shell, and a command with it is asked about whatever the list says."
+                    "{place}: {key} can never match: `{shell}` is shell syntax, and commands with it are asked about whatever the list says."
                 ));
             }
         }

@@ -174,7 +174,7 @@ impl Names {
             let known = tools.iter().map(|tool| tool.name().as_str());
             let near = did_you_mean(name, known);
             let place = source.at(&format!("{key}[{at}]"));
-            format!("{place}: {key} names `{name}`, and no such tool is here.{near}")
+            format!("{place}: {key} names the unknown tool `{name}`.{near}")
         };
         (0..self.written.len()).filter(idle).map(line).collect()
     }

@@ -75,12 +75,12 @@ pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
         ),
         Some([]) => (
             "a plugin that was rebuilt since it was granted",
-            format!("`{plugin}` was rebuilt since it was granted; it asks for the same as before"),
+            format!("`{plugin}` was rebuilt since it was granted; it requests the same as before"),
         ),
         Some(_) if is_withdrawn(tool) => (
-            "a tool of a server that is not as it was when a person saw it",
+            "a tool of a server that has changed since a person saw it",
             format!(
-                "`{plugin}` says something else of `{}` than it did when a person saw it",
+                "`{plugin}` describes `{}` differently than when a person saw it",
                 tool.name()
             ),
         ),

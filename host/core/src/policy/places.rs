@@ -103,7 +103,7 @@ mod tests {
     use crate::pipeline::tests::tool;
     use serde_json::json;
 
-    /// What is said of a call, and the way out.
+    /// Returns the reasons that deny a call, each with its remedy.
     fn said(reads: bool, arguments: &Value) -> Vec<(String, String)> {
         let mut sample = tool("sample");
         sample.source = Source::BuiltIn;
@@ -136,7 +136,7 @@ mod tests {
         let settings = json!({"path": ".mimir/config.yml"});
         assert!(said(true, &settings).is_empty());
         assert!(said(false, &settings)[0].1.contains("no setting lifts"));
-        // What is no path is no place, however it looks; and what leads out is refused elsewhere.
+        // Values that are not paths are not checked; paths that lead outside are refused elsewhere.
         for arguments in [
             json!({"path": "a.txt", "content": ".env"}),
             json!({"path": "../.env"}),

@@ -255,16 +255,16 @@ impl Rule {
         for example in self.examples.iter().chain(&self.counterexamples) {
             if !example.is_object() {
                 return Err(broken(
-                    "has an example that is no object of arguments",
+                    "has an example that is not a JSON object of arguments",
                     example,
                 ));
             }
         }
         if let Some(example) = self.examples.iter().find(|example| !speaks(example)) {
-            return Err(broken("does not speak of its `match` example", example));
+            return Err(broken("does not match its `match` example", example));
         }
         if let Some(example) = self.counterexamples.iter().find(|example| speaks(example)) {
-            return Err(broken("speaks of its `noMatch` example", example));
+            return Err(broken("matches its `noMatch` example", example));
         }
         Ok(())
     }

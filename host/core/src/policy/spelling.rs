@@ -79,7 +79,7 @@ pub(super) fn with_content(arguments: &Value) -> Option<Value> {
     Some(arguments)
 }
 
-/// As lenient as any base64 decoder.
+/// Lenient: accepts what any base64 decoder accepts.
 const CONTENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()

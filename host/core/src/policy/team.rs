@@ -63,7 +63,7 @@ mod tests {
         Policy::of_files(&user, files).unwrap()
     }
 
-    /// The bounds of `sample` under both.
+    /// The limits of `sample` under both.
     fn limits(team: Value, user: Value) -> Limits {
         policy(team, user).limits(&sample())
     }
@@ -100,7 +100,7 @@ mod tests {
         for name in ["sample", "alias"] {
             let user = json!({"tools": {name: {"limits": {"timeMs": 90_000, "fuel": 9_000}}}});
             let limits = limits(team.clone(), user);
-            // What is set for the tool goes before what is set for all, as in every file.
+            // A value for the tool wins over a value for all tools, as in every file.
             assert_eq!(
                 (limits.wall, limits.fuel),
                 (Duration::from_secs(2), 1_500),

@@ -271,6 +271,14 @@ fn lists_take_globs_and_refuse_what_is_neither_name_nor_glob() {
 }
 
 #[test]
+fn misspelt_redaction_exceptions_name_the_nearest_rule() {
+    let config = json!({"tools": {"exec": {"redaction": {"exceptions": ["github-pta"]}}}});
+    let config: Config = serde_json::from_value(config).unwrap();
+    let error = Policy::new(&config, "config.yml").unwrap_err().to_string();
+    assert!(error.contains("Did you mean `github-pat`"), "{error}");
+}
+
+#[test]
 fn the_seeds_word_for_all_custom_tools_is_heard_beside_the_tools_own() {
     let said = |config: Value, tool: &Tool| {
         let mut evaluation = Evaluation::default();
@@ -366,11 +374,11 @@ fn what_can_never_come_true_is_found() {
         idle(json!({"policy": {"rules": [{"tools": ["sample"], "when": when, "decision": "ask"}]}}))
     };
     for (when, why) in [
-        (json!({"n": {"glob": "a*"}}), "is no string there"),
-        (json!({"n": {"regex": "a"}}), "is no string there"),
-        (json!({"n": {"inside": "a"}}), "is no string there"),
-        (json!({"path": {"min": 1}}), "is no number there"),
-        (json!({"path": {"equals": 1}}), "is no number there"),
+        (json!({"n": {"glob": "a*"}}), "is not of type string"),
+        (json!({"n": {"regex": "a"}}), "is not of type string"),
+        (json!({"n": {"inside": "a"}}), "is not of type string"),
+        (json!({"path": {"min": 1}}), "is not of type number"),
+        (json!({"path": {"equals": 1}}), "is not of type number"),
         (json!({"n": {"min": 10}}), "is never such a number"),
         (
             json!({"mode": {"equals": "delete"}}),
@@ -379,7 +387,7 @@ fn what_can_never_come_true_is_found() {
         (json!({"mode": {"glob": "del*"}}), "has none of the values"),
         (json!({"mode": {"regex": "^x"}}), "has none of the values"),
         (json!({"path": {"exists": false}}), "is always there"),
-        (json!({"list[*]": {"min": 1}}), "is no number there"),
+        (json!({"list[*]": {"min": 1}}), "is not of type number"),
         (
             json!({"path": {"glob": "*", "not": {"glob": "*"}}}),
             "contradict",
@@ -412,7 +420,7 @@ fn what_can_never_come_true_is_found() {
             "{when}: {lines:?}"
         );
     }
-    // What a path is compared with is reached in other ways, too.
+    // A path rule can be bypassed through other spellings, so a hint names `files.deny`.
     for when in [
         json!({"path": {"glob": "a*"}}),
         json!({"path": {"inside": "a", "not": {"inside": "a/b"}}}),

@@ -80,7 +80,7 @@ fn way(reason: &Reason, tool: &Tool) -> String {
     let rule = named(&reason.rule, &reason.source);
     let denies = denies(reason);
     match reason.layer {
-        Layer::TeamPolicy => format!("whoever keeps your team's policy can change {rule}"),
+        Layer::TeamPolicy => format!("the owner of your team's policy can change {rule}"),
         Layer::Trust => {
             let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
             let changes: Vec<&str> = changes.map(String::as_str).collect();
@@ -101,19 +101,19 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             "a pattern with `addedBy: user` in `execApprovals.approvals` lets the command run: see {rule}"
         ),
         Layer::Commands if reason.rule == commands::DEFAULT => format!(
-            "`execApprovals: {{mode: allowlist, approvals: [{{pattern: …}}]}}` {HERE}, lists the commands that run unasked"
+            "`execApprovals: {{mode: allowlist, approvals: [{{pattern: …}}]}}` {HERE}, lists the commands that run without a question"
         ),
         Layer::Commands if reason.source == commands::OURS && denies => {
             "no setting lifts this; use a path that tools may reach".to_owned()
         }
         Layer::Commands if reason.source == commands::OURS => {
-            "say it in plain words: no variables, no wrappers, and only paths inside of the workspace; or say yes to it".to_owned()
+            "write it without variables and wrappers, and with paths inside the workspace only; or approve it".to_owned()
         }
         Layer::Danger if reason.source == commands::OURS => {
             ONLY_A_YES.to_owned()
         }
         Layer::Taint if reason.rule.ends_with("untrusted content") => format!(
-            "a new session has read nothing of strangers; in every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
+            "a new session has read no untrusted content; for every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
         ),
         Layer::Network if reason.rule != GRANT => {
             ONLY_A_YES.to_owned()
@@ -174,7 +174,7 @@ mod tests {
     use crate::policy::{Links, Policy, own_word};
     use serde_json::{Value, json};
 
-    /// The ways of a call of `sample` under these settings.
+    /// Returns the remedies for a call of `sample` under these settings.
     fn out(config: Value, accepted: bool) -> Vec<String> {
         let config: Config = serde_json::from_value(config).unwrap();
         let mut policy = Policy::new(&config, "config.yml").unwrap();

@@ -50,7 +50,7 @@ fn a_newcomer_takes_no_name_from_what_was_granted() {
     };
     assert!(left_out.location.contains("a.wasm"), "{left_out:?}");
     assert!(left_out.reason.contains("b.wasm, which was granted"));
-    // What comes with mimir stays.
+    // Built-in tools take precedence.
     let built_in = from("built-in/files", Source::BuiltIn, "same");
     let registry = Registry::new([built_in, granted], vec![]);
     assert_eq!(registry.get("same").unwrap().source, Source::BuiltIn);
@@ -151,7 +151,7 @@ fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
     assert!(error.message.contains("it was not ready"), "{error}");
     assert_eq!(error.way_out.to_vec(), [way]);
     assert!(registry.find("mcp_bad_go").is_ok());
-    // What another server may have, or nobody, is not there.
+    // Names outside the failed server's prefix are simply not found.
     for name in ["mcp_bad_one_echo", "mcp_other_echo", "echo"] {
         assert_eq!(
             registry.find(name).unwrap_err().code,
@@ -183,7 +183,7 @@ fn find_says_that_a_tool_was_left_out() {
         assert!(!error.message.contains("misspelt"), "{error}");
         assert!(error.way_out.iter().any(|line| line.contains("misspelt")));
     }
-    // Another tool of the file is not known, and neither is its file.
+    // Another tool of the file is unknown, and so is its file.
     let error = registry.find("fs").unwrap_err();
     assert!(error.message.contains("there is no tool"), "{error}");
 }
@@ -209,7 +209,7 @@ fn a_component_whose_name_is_taken_can_have_a_prefix() {
     let location = theirs.origin.location.clone();
     lock.prefixes.insert(location, "fs_".to_owned());
     let (mut tools, mut quarantined) = (vec![tool("sample"), theirs], vec![]);
-    // However often.
+    // Applying it twice gives the same result.
     crate::grants::prefix(&lock, &mut tools, &mut quarantined);
     crate::grants::prefix(&lock, &mut tools, &mut quarantined);
     assert!(quarantined.is_empty());

@@ -91,7 +91,7 @@ fn a_schema_that_loops_checks_deep_values_in_time() {
     });
     let schema = Schema::parse(&loops.to_string()).unwrap();
     let check = |value| quick("loops", || schema.validate("it", &value));
-    // Few levels: the failure has its place. Many: it is still found.
+    // With few levels, the failure has its position. With many, it is still found.
     let near = check(json!({"a": deep(3)})).unwrap_err();
     assert!(near.message.contains("/a"), "{near}");
     let far = check(json!({"a": deep(60)})).unwrap_err();
@@ -140,7 +140,7 @@ fn patterns_that_are_megabytes_are_refused() {
     assert!(error.to_string().contains("not a usable"), "{error}");
 }
 
-/// As deep as anything may be, on the stack of a thread of a runtime.
+/// The deepest allowed nesting fits on the stack of a runtime thread.
 #[test]
 fn what_is_checked_fits_on_the_stack() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
@@ -268,7 +268,7 @@ fn an_alternative_that_was_meant_is_explained() {
         said.contains("\"v11\"") && !said.contains("candidates"),
         "{said}"
     );
-    // A result that was lifted: the tag says which alternative is meant.
+    // For a lifted result, the tag selects the intended alternative.
     let result = json!({"oneOf": [
         {"type": "object", "properties": {"tag": {"const": "ok"}, "value": {"type": "string"}}, "required": ["tag", "value"]},
         {"type": "object", "properties": {"tag": {"const": "err"}, "value": {"type": "integer", "maximum": 255}}, "required": ["tag", "value"]},
@@ -282,7 +282,7 @@ fn an_alternative_that_was_meant_is_explained() {
         said.contains(r#"/a/tag: must be one of "ok", "err""#),
         "{said}"
     );
-    // Or null, and alternatives inside of alternatives.
+    // Or null, and nested alternatives.
     let inner = json!({"anyOf": [{"type": "null"}, {"anyOf": [
         {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
         {"type": "array"},

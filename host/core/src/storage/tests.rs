@@ -76,7 +76,7 @@ fn bounds_are_told_and_lose_nothing() {
     let refused: Vec<ToolError> = fill.filter_map(Result::err).collect();
     assert_eq!(refused.len(), 6, "{refused:?}");
     assert!(refused[0].message.contains("at most 16"), "{}", refused[0]);
-    // In the place of one of them there is room.
+    // Replacing one of them still fits.
     kept.set("key", &value(&most)).unwrap();
     kept.delete("key").unwrap();
     kept.set("other", &value(&most)).unwrap();
@@ -172,7 +172,7 @@ fn a_mark_goes_before_what_can_be_worked_out_again() {
         made += 1;
     }
     kept.set("plain", &value("x")).unwrap();
-    // To the last byte.
+    // The limit is exact to the byte.
     let left = TOTAL_MOST - kept.size().unwrap().bytes;
     let pad = |bytes: usize| Value {
         bytes: vec![0; bytes],

@@ -1,6 +1,7 @@
 //! The settings of a repository, read as git does, with the files that they include.
 //!
-//! Conditions of `includeIf` are taken for true: what is read here only switches programs off, or is looked for by name.
+//! Conditions of `includeIf` are taken for true: the result is only used to switch programs off and to look settings
+//! up by name.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +11,17 @@ use super::read_file;
 /// The longest file of settings, in bytes.
 const FILE_MOST: u64 = 1 << 20;
 
-/// Files that are read for one repository: git itself stops at ten levels.
+/// Maximum number of files read for one repository: git itself stops at ten levels.
 const FILES_MOST: usize = 32;
 
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The name, in lower case.
+    /// The name of the section, in lower case.
     pub(super) section: String,
-    /// The name, as it is written.
+    /// The name of the subsection, as it is written.
     pub(super) subsection: Option<String>,
-    /// The name, in lower case.
+    /// The name of the key, in lower case.
     pub(super) key: String,
     pub(super) value: String,
 }
@@ -113,7 +114,7 @@ fn parse(text: &str) -> Vec<Entry> {
     all
 }
 
-/// A section and its subsection, behind the opening bracket, and the rest of the line.
+/// Parses a section and its subsection behind the opening bracket. Returns them with the rest of the line.
 fn header(rest: &str) -> Option<((String, Option<String>), &str)> {
     let end = rest.find([']', '"'])?;
     let name = rest.get(..end)?.trim();
@@ -140,7 +141,7 @@ fn header(rest: &str) -> Option<((String, Option<String>), &str)> {
     None
 }
 
-/// A value without its quotes and the comment behind it.
+/// Removes the quotes and the comment behind a value.
 fn unquoted(value: &str) -> String {
     let mut text = String::new();
     let (mut quoted, mut letters) = (false, value.trim().chars());

@@ -1,9 +1,9 @@
-//! The index of a repository: what it has of the size and time of files.
+//! The index of a repository: the size and time that it stores for each file.
 //!
-//! Git takes a file for unchanged, without reading it, if its size and time are those of the index, unless the index is
-//! no newer than the file ("racy"). Entries of hidden files for which that is so get another time: in the sandbox their
-//! stand-ins have it, and outside git compares the content once more, as after any `touch`. Nothing that git obeys or a
-//! person sees is changed by that, so that nothing has to be taken back.
+//! Git takes a file for unchanged, without reading it, if its size and time are those of the index, unless the index
+//! is no newer than the file ("racy"). Racy entries of hidden files get another time: in the sandbox their stand-ins
+//! have it, and outside git compares the content once more, as after any `touch`. This changes nothing that git obeys
+//! or a person sees, so it need not be undone.
 //!
 //! The index is replaced as git does it: with its lock held, and only if no other process holds it.
 
@@ -17,13 +17,13 @@
 
 use std::path::Path;
 
-// The two crates are of different generations, each with a trait of its own.
+// The two crates use different versions of the `digest` traits.
 use sha1::{Digest as _, Sha1};
 use sha2::{Digest as _, Sha256};
 
 use super::read_file;
 
-/// Bytes of an index that is read: more than a million files.
+/// Maximum number of bytes read from an index: more than a million files.
 const INDEX_MOST: u64 = 256 << 20;
 
 /// The time that a racy entry gets, in seconds: no index is that old.
@@ -51,7 +51,7 @@ impl Hash {
         }
     }
 
-    /// The blob of an empty file.
+    /// Returns true for the object id of an empty file.
     fn is_empty_blob(self, id: &[u8]) -> bool {
         self.of(b"blob 0\0") == id
     }
@@ -66,7 +66,7 @@ pub(super) struct Stat {
     pub(super) executable: bool,
 }
 
-/// An entry, as far as it matters here.
+/// An entry, with the fields that are needed here.
 #[derive(Debug)]
 struct Entry {
     /// The offset at which it begins.
@@ -92,14 +92,14 @@ impl Entry {
     }
 }
 
-/// The entries of an index that were asked for.
+/// The requested entries of an index.
 pub(super) struct Index {
     entries: Vec<Entry>,
 }
 
 impl Index {
-    /// Reads the entries of regular files that `wanted` names from the index in `git`, settled: entries that are racy
-    /// are written with another time. Where that cannot be done they are as they are.
+    /// Reads the entries of regular files that `wanted` names from the index in `git`, settled: racy entries are
+    /// written with another time. If that fails, they are returned as they are.
     pub(super) fn read(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Self> {
         let path = git.join("index");
         let bytes = read_file(&path, INDEX_MOST)?;
@@ -150,7 +150,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(field.try_into().ok()?))
 }
 
-/// The entries of regular files with such paths. Versions 2 to 4 are known.
+/// Returns the entries of regular files with the wanted paths. Supports versions 2 to 4.
 fn entries(bytes: &[u8], hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
     if !bytes.starts_with(b"DIRC") {
         return None;
@@ -210,7 +210,7 @@ fn entries(bytes: &[u8], hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Ve
     Some(found)
 }
 
-/// A number as version 4 has it, and where it ends.
+/// Decodes a number of version 4. Returns it with the offset behind it.
 fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut value = usize::from(byte & 0x7f);
@@ -222,7 +222,7 @@ fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     Some((value, at + 1))
 }
 
-/// The index with these entries settled, and the hash over it.
+/// Returns the index with these entries settled, and a new checksum.
 fn patched(mut bytes: Vec<u8>, hash: Hash, entries: &[Entry]) -> Option<Vec<u8>> {
     for entry in entries {
         for (at, value) in [
@@ -235,7 +235,7 @@ fn patched(mut bytes: Vec<u8>, hash: Hash, entries: &[Entry]) -> Option<Vec<u8>>
         }
     }
     let body = bytes.len().checked_sub(hash.len())?;
-    // With `index.skipHash` there is no checksum.
+    // With `index.skipHash` the checksum is all zeros.
     if bytes.get(body..)?.iter().any(|byte| *byte != 0) {
         let sum = hash.of(bytes.get(..body)?);
         bytes.truncate(body);
@@ -244,8 +244,8 @@ fn patched(mut bytes: Vec<u8>, hash: Hash, entries: &[Entry]) -> Option<Vec<u8>>
     Some(bytes)
 }
 
-/// Gives racy entries another time, and writes the index so. Its own time stays: for all other entries it says whether
-/// git has to read them.
+/// Gives racy entries another time, and writes the index. The index file keeps its own time: for all other entries it
+/// decides whether git has to read them.
 #[cfg(target_os = "linux")]
 fn settle(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
     use std::fs::{File, FileTimes};
@@ -263,7 +263,7 @@ fn settle(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<E
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(meta.mode() & 0o666);
     let lock = openat(&folder, c"index.lock", flags, mode).ok()?;
-    // From here on no other process changes the index.
+    // The lock is held: from here on no other process changes the index.
     let write = || {
         let meta = path.symlink_metadata().ok()?;
         let modified = modified(&path)?;
@@ -283,13 +283,13 @@ fn settle(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<E
     };
     let written = write();
     if written.is_none() {
-        // It is ours, and git would wait for it.
+        // The lock is ours, and git would wait for it.
         let _ = unlinkat(&folder, c"index.lock", AtFlags::empty());
     }
     written
 }
 
-/// Hidden files are covered by mounts on Linux alone.
+/// Hidden files are covered by mounts on Linux only.
 #[cfg(not(target_os = "linux"))]
 fn settle(_: &Path, _: Hash, _: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
     None
@@ -342,13 +342,13 @@ mod tests {
                 let of = |path: &str| stats.iter().find(|(name, _)| name == path).unwrap().1;
                 assert_eq!((of(".env").size, of("aa/empty.key").size), (6, 0));
                 assert!(of("aa/b/run.key").executable && !of(".env").executable);
-                // What was written in the same second as the index is racy, and is not any more.
+                // Racy entries, written in the same second as the index, have an old time now.
                 for (path, stat) in &stats {
                     assert!(u64::from(stat.modified) < before.max(2), "{path}: {stat:?}");
                 }
                 assert_eq!(modified(&dir.join("index")), Some(before));
                 assert!(!dir.join("index.lock").exists());
-                // Git finds it whole, and nothing that has changed.
+                // The index is valid for git, without changes.
                 git(folder.path(), &["fsck", "--strict"]);
                 assert_eq!(git(folder.path(), &["diff", "--cached", "--name-only"]), "");
                 std::fs::write(folder.path().join(".env"), "SECRE2").unwrap();

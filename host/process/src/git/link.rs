@@ -1,9 +1,9 @@
-//! Workspaces whose repository is elsewhere: linked worktrees and submodules, which have a file `.git` that leads to it.
+//! Workspaces whose repository is elsewhere: linked worktrees and submodules, in which `.git` is a file with its path.
 //!
-//! Such a file may be a stranger's, and what it leads to is shown to commands and can be written to. So it is followed
-//! only if the repository itself says that this workspace is its worktree, all of it belongs to this user, and the folder
-//! has the name of a repository: an unpacked archive can have any folder look like one. Everything else stays a question
-//! to a person, who answers it with `sandbox.bindMounts`.
+//! Such a file may come from a stranger, and its target is mounted for commands and writable. So it is followed only
+//! if the repository itself lists this workspace as its worktree, all of it belongs to this user, and the folder is
+//! named like a repository: an unpacked archive can make any folder look like one. In all other cases a person
+//! decides, with `sandbox.bindMounts`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use super::config::Config;
 use super::read_file;
 use crate::sandbox::{Mount, Spec};
 
-/// Bytes of a file that leads elsewhere: a path.
+/// Maximum number of bytes of a `.git` file: a path.
 const LINK_MOST: u64 = 8192;
 
-/// Shows a command the repository of its workspace, if that is elsewhere. The command must see the whole workspace, and a
-/// person who mounts the repository in any way has decided already.
+/// Mounts the repository of the workspace for a command, if it is elsewhere. The command must see the whole workspace,
+/// and a mount of the repository by a person takes precedence.
 pub(crate) fn show_repository(spec: &mut Spec) {
     let whole = spec.reach.iter().find(|part| part.below == Path::new(""));
     let Some(writable) = whole.map(|part| part.writable) else {
@@ -40,7 +40,7 @@ pub(crate) fn show_repository(spec: &mut Spec) {
     spec.mounts.extend(mounts);
 }
 
-/// The target of a file `.git`.
+/// Returns the target of a file `.git`.
 pub(super) fn target(file: &Path) -> Option<PathBuf> {
     let bytes = read_file(file, LINK_MOST)?;
     let text = String::from_utf8(bytes).ok()?;
@@ -50,10 +50,10 @@ pub(super) fn target(file: &Path) -> Option<PathBuf> {
     file.parent()?.join(to).canonicalize().ok()
 }
 
-/// A repository elsewhere, which says that the workspace is its own.
+/// A repository elsewhere that lists the workspace as its own.
 #[derive(Debug, PartialEq, Eq)]
 enum Linked {
-    /// The folder that all worktrees have in common, and in it that of this worktree.
+    /// The common folder of all worktrees, and the folder of this worktree in it.
     Worktree { common: PathBuf, own: PathBuf },
     /// The folder of a submodule.
     Submodule { own: PathBuf },
@@ -216,7 +216,7 @@ mod tests {
             [(common.join("modules/sub"), true)]
         );
         assert!(shown(&at.join("main")).is_empty());
-        // Who mounts it has decided.
+        // A mount by a person takes precedence.
         let mut spec = Spec::new(Program::Vector(vec!["true".into()]), at.join("tree"));
         spec.mounts.push(Mount::here(&common));
         show_repository(&mut spec);
@@ -250,7 +250,7 @@ mod tests {
         assert!(leads(&common.join("modules/sub")).is_empty());
         assert!(leads(&common).is_empty());
         assert!(leads(Path::new("/etc")).is_empty());
-        // An archive that was unpacked beside other files, and knows it.
+        // An archive that was unpacked next to other files, and that names this workspace.
         let home = at.join("home");
         fs::create_dir_all(home.join("worktrees/x")).unwrap();
         for name in ["objects", "refs"] {
@@ -267,10 +267,10 @@ mod tests {
         let back = format!("{}\n", at.join("work/.git").display());
         fs::write(home.join("worktrees/x/gitdir"), back).unwrap();
         assert!(leads(&home.join("worktrees/x")).is_empty());
-        // The same is one by its name.
+        // With this name it is a repository.
         fs::rename(&home, at.join("home.git")).unwrap();
         assert_eq!(leads(&at.join("home.git/worktrees/x")).len(), 3);
-        // A link on the way to the file itself.
+        // With a link on the path to the file itself.
         let work = at.join("work");
         fs::rename(work.join(".git"), at.join("file")).unwrap();
         std::os::unix::fs::symlink("../file", work.join(".git")).unwrap();

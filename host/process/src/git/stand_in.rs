@@ -1,11 +1,11 @@
 //! Stand-ins for hidden files and folders: unreadable, and with the least effect on programs that walk a tree.
 //!
-//! - A tracked file is an empty-looking file that nobody may read, with the size and time that git expects.
-//! - Any other file is a socket on which nobody listens: opening it fails with "Permission denied" as for a file, but
-//!   `tar` and `cp -r` go on.
-//! - A folder with tracked files holds those, and else is empty.
+//! - A tracked file becomes an unreadable file, with the size and time that git expects.
+//! - Any other file becomes a socket without a listener: opening it fails with "Permission denied" as for a file, but
+//!   `tar` and `cp -r` continue.
+//! - A folder with tracked files holds their stand-ins, and is otherwise empty.
 //!
-//! They are kept in one folder of this user, named by what they are, so that containers which wait can be used again.
+//! They are stored in one folder of this user, named by their content, so that waiting containers can be reused.
 
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,11 +16,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::index::Stat;
 
-/// A folder that only this user can look into.
+/// A folder that only this user can access.
 pub(super) struct Store(PathBuf);
 
 impl Store {
-    /// The one of this user, if it can be had.
+    /// Opens the folder of this user, or returns `None` if that fails.
     pub(super) fn open() -> Option<Self> {
         let user = rustix::process::geteuid().as_raw();
         let temporary = std::env::temp_dir().canonicalize().ok()?;
@@ -54,7 +54,7 @@ impl Store {
         Some(path)
     }
 
-    /// A folder with such files, by their paths in it.
+    /// A folder with such files, given by their paths in it.
     pub(super) fn folder(&self, files: &[(String, Stat)]) -> Option<PathBuf> {
         let mut hasher = DefaultHasher::new();
         files.hash(&mut hasher);
@@ -74,7 +74,7 @@ impl Store {
         Some(folder)
     }
 
-    /// A file with this text, which can be read.
+    /// A readable file with this text.
     pub(super) fn text(&self, text: &str) -> Option<PathBuf> {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
@@ -82,7 +82,7 @@ impl Store {
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             return Some(path);
         }
-        // Whole, or not at all: another process may read it.
+        // Written to a new name and renamed, since another process may read it.
         let new = path.with_extension(std::process::id().to_string());
         let _ = fs::remove_file(&new);
         let mut options = OpenOptions::new();
@@ -113,7 +113,7 @@ impl Store {
         }
         let _ = fs::remove_file(&path);
         let made = mknodat(CWD, &path, FileType::Socket, Mode::empty(), 0);
-        // Another process may have made it meanwhile.
+        // Another process may have created it meanwhile.
         made.ok().map(|()| path.clone()).or_else(is_one)
     }
 
@@ -123,7 +123,7 @@ impl Store {
     }
 }
 
-/// Makes a file, unless there is one like that.
+/// Creates the file, unless it exists already.
 fn make_file(path: &Path, stat: Stat) -> io::Result<()> {
     let mode = if stat.executable { 0o100 } else { 0 };
     let modified = UNIX_EPOCH + Duration::from_secs(stat.modified.into());
@@ -146,13 +146,13 @@ fn make_file(path: &Path, stat: Stat) -> io::Result<()> {
         .open(path);
     match options {
         Ok(file) => fill(&file, stat.size, modified),
-        // Another process makes it.
+        // Another process is creating it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Sets the size without writing: the file has a hole for its content.
+/// Sets the size without writing: the content is a hole in the file.
 fn fill(file: &File, size: u32, modified: std::time::SystemTime) -> io::Result<()> {
     file.set_len(size.into())?;
     file.set_times(FileTimes::new().set_modified(modified))

@@ -105,13 +105,13 @@ async fn what_is_stopped_may_say_goodbye() {
     }
     let stopped = jobs.stop(&owner("s"), job).await.unwrap();
     assert_eq!(stopped.exit_code, Some(5));
-    // The shell may say as well that what it waited for was ended.
+    // The shell may also report that the program it waited for was terminated.
     let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
     assert!(
         said.starts_with(b"up\n") && said.windows(4).any(|word| word == b"bye\n"),
         "{said:?}"
     );
-    // Again, when it is gone already.
+    // Once more, after it has exited.
     assert_eq!(
         jobs.stop(&owner("s"), job).await.unwrap().exit_code,
         Some(5)

@@ -1,15 +1,15 @@
-//! Watches for what may not be made and cannot be covered, since it is not there: a settings file that an editor
-//! obeys, or the file that leads git to other settings.
+//! Watches for files that may not be created and cannot be covered by a mount, since they do not exist yet: a settings
+//! file that an editor obeys, or the file that leads git to other settings.
 //!
-//! And watches what is covered: if another program puts something else in its place, that is not, and the command is
-//! stopped.
+//! It also watches covered paths: if another program replaces such a path, the new file is not covered, and the
+//! command is stopped.
 //!
-//! Looked for, twenty times in a second, are the names right in the workspace, and those in the folders there of which
-//! rules name single entries. All below is searched when the command has ended, and from time to time before (see
-//! [`tree`]), and so is each folder beside the workspace that the command may change. What a command made is given another
-//! name, at which nobody obeys it, and nothing is lost.
+//! Twenty times a second it checks the names in the root of the workspace, and in those folders of it for which rules
+//! name single entries. The whole workspace, and each other folder that the command may change, is searched after the
+//! command has ended, and from time to time before (see [`tree`]). A file that a command created is renamed, so that
+//! no program obeys it and no data is lost.
 //!
-//! Who made something is not known: what a person makes meanwhile is treated alike.
+//! The creator of a file is not known: files that a person creates meanwhile are treated alike.
 
 mod file;
 mod obeyed;
@@ -31,30 +31,30 @@ use file::aside;
 pub(crate) use tree::{Hidden, HiddenKind};
 use tree::{Searched, Tree};
 
-/// Folders of a workspace of which rules name single entries.
+/// Folders of a workspace for which rules name single entries.
 const FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
 
-/// What is covered even where it was not there before, and so is not made by a command.
+/// Paths that are covered even if they did not exist before, so that a command cannot create them.
 const COVERED: [&str; 2] = [".mimir", ".git/hooks"];
 
-/// What is put behind the name of something that may not be there.
+/// The suffix added to the name of a file that may not exist.
 const SUFFIX: &str = ".refused-by-mimir";
 
-/// Something that a command made.
+/// A forbidden path that a command created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// What, below the workspace.
+    /// The path, below the workspace.
     pub(crate) path: String,
-    /// Why it may not.
+    /// The reason why it is forbidden.
     pub(crate) rule: String,
-    /// What it is called now.
+    /// Its new name.
     pub(crate) kept: String,
-    /// How many more there were.
+    /// The number of further ones.
     pub(crate) others: usize,
 }
 
 impl Made {
-    /// The others in words, behind what is said of this one.
+    /// Describes the others, as an addition to the message about this one.
     pub(crate) fn and_others(others: usize) -> String {
         match others {
             0 => String::new(),
@@ -63,51 +63,51 @@ impl Made {
     }
 }
 
-/// What a command cannot go on with.
+/// The reason why a command cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Breach {
-    /// It made something.
+    /// It created a forbidden path.
     Made(Made),
-    /// What was covered at this path, below the workspace, is not any more.
+    /// The covered path, below the workspace, was replaced and is no longer covered.
     Uncovered(String),
 }
 
-/// What was there at the beginning.
+/// The state of the workspace when the command began, and the running search.
 pub(crate) struct Guard {
     workspace: PathBuf,
     rules: PathRules,
     folders: Vec<Folder>,
     covered: Vec<Seen>,
-    /// When what is covered was last looked at.
+    /// The time of the last check of the covered paths.
     looked: Option<Instant>,
-    /// Whether the command has begun.
+    /// True once the command has begun.
     watches: bool,
-    /// All below, and all of the folders beside the workspace that the command may change.
+    /// The whole workspace, and all other folders that the command may change.
     trees: Option<Arc<[Tree]>>,
     search: Search,
-    /// What a search has set aside of what a command may fetch as a whole.
+    /// Paths that searches have renamed while the command continued, as in a repository that it fetches.
     aside: Vec<Made>,
-    /// Files that agents and tools obey and that were made or changed, when the command is gone.
+    /// Files that agents and tools obey and that were created or changed, known after the command has exited.
     obeyed: Vec<String>,
 }
 
-/// A search that goes on, or when the next one begins.
+/// A running search, or the time of the next one.
 enum Search {
     Idle { next: Instant },
     Running(Receiver<(Searched, Duration)>),
 }
 
-/// A search goes through all names of a workspace, and may take no more of the time than one part in thirty.
+/// A search goes through all names of a workspace, and may take at most one thirtieth of the time.
 const SEARCH_EVERY: Duration = Duration::from_millis(500);
 const SEARCH_SHARE: u32 = 30;
 
-/// As many as a command may go on with: more than any repository has.
+/// Maximum number of renamed paths with which a command may continue: more than any repository has.
 const ASIDE_MOST: usize = 200;
 
-/// How long what a command began is still searched for when nobody waits for it any more: it has been killed.
+/// Delay before the last search if the caller of a command is gone: the command is killed, and exits in this time.
 const GONE: Duration = Duration::from_millis(300);
 
-/// How often what is covered is looked at: there may be thousands, and each costs a microsecond.
+/// Interval of the checks of covered paths: there may be thousands, and each costs a microsecond.
 const COVERED_EVERY: Duration = Duration::from_millis(150);
 
 struct Folder {
@@ -117,7 +117,7 @@ struct Folder {
 }
 
 impl Guard {
-    /// Looks at what is there before a command starts.
+    /// Records the state of the workspace before a command starts.
     pub(crate) fn new(spec: &Spec) -> Self {
         let (workspace, rules) = (&spec.workspace, &spec.shield);
         let beside = beside(spec).into_iter().map(|(_, ground)| ground);
@@ -168,18 +168,18 @@ impl Guard {
         self.trees.as_ref()?.first()
     }
 
-    /// The files that agents and tools obey and that were made or changed, once the command is gone.
+    /// Returns the files that agents and tools obey and that were created or changed, once the command has exited.
     pub(crate) fn take_obeyed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.obeyed)
     }
 
-    /// Watches what is covered for the command, too.
+    /// Adds the covered paths of the command to those that are watched.
     pub(crate) fn watch(&mut self, covered: Vec<Seen>) {
         self.covered = covered;
         self.watches = true;
     }
 
-    /// One that looks at nothing.
+    /// A guard that checks nothing.
     pub(crate) fn idle() -> Self {
         Self {
             workspace: PathBuf::new(),
@@ -197,7 +197,7 @@ impl Guard {
         }
     }
 
-    /// What the command cannot go on with, if there is something by now.
+    /// Checks the watched paths. Returns the reason why the command cannot continue, if there is one.
     pub(crate) fn look(&mut self) -> Option<Breach> {
         if let Some(made) = self.made() {
             return Some(Breach::Made(made));
@@ -206,11 +206,11 @@ impl Guard {
         uncovered.or_else(|| self.searched())
     }
 
-    /// The same when the command is gone: all that it has made is found.
+    /// The final check after the command has exited: it finds every path that the command created.
     pub(crate) async fn last_look(&mut self) -> Option<Breach> {
         let first = self.look();
         if let Some(trees) = self.trees.take() {
-            // One that goes on still may set aside the same, and one of both finds it.
+            // A search that is still running may rename the same paths; each is found by one of the two.
             let searched = tokio::task::spawn_blocking(move || search(&trees)).await;
             let running = std::mem::replace(
                 &mut self.search,
@@ -230,7 +230,8 @@ impl Guard {
         first.or_else(|| self.all_aside())
     }
 
-    /// What the searches have found that a command does not go on with; and begins the next one in its time.
+    /// Returns the finding of the last search for which the command must end, and starts the next search when it is
+    /// due.
     fn searched(&mut self) -> Option<Breach> {
         let trees = self.trees.as_ref()?;
         match &mut self.search {
@@ -241,7 +242,7 @@ impl Guard {
                 tokio::task::spawn_blocking(move || {
                     let begun = Instant::now();
                     let searched = search(&trees);
-                    // Nobody may wait for it any more.
+                    // The receiver may be gone.
                     let _ = tell.send((searched, begun.elapsed()));
                 });
                 self.search = Search::Running(results);
@@ -282,7 +283,7 @@ impl Guard {
         Some(below.unwrap_or(gone.path()).display().to_string())
     }
 
-    /// The first thing that has come since and may not be there. It is not there under its name any more.
+    /// Returns the first forbidden path that was created since. It has been renamed.
     fn made(&mut self) -> Option<Made> {
         for folder in &mut self.folders {
             let at = self.workspace.join(folder.below);
@@ -302,7 +303,7 @@ impl Guard {
                 let kept = aside(&self.workspace, &path)?;
                 return Some(Made {
                     path,
-                    rule: format!("the rule `{rule}` keeps for people"),
+                    rule: format!("the rule `{rule}` reserves for people"),
                     kept,
                     others: 0,
                 });
@@ -312,7 +313,7 @@ impl Guard {
     }
 }
 
-/// Looks through them all.
+/// Searches all trees.
 fn search(trees: &[Tree]) -> Searched {
     let mut all = Searched::default();
     for searched in trees.iter().map(Tree::search) {
@@ -323,7 +324,7 @@ fn search(trees: &[Tree]) -> Searched {
     all
 }
 
-/// The rule that keeps a name for people. A secret that a command writes itself is its own.
+/// Returns the rule that protects a name from commands. A secret that a command writes itself is allowed.
 fn against(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> Option<String> {
     let name_text = name.to_str()?;
     let path = if below.is_empty() {
@@ -349,7 +350,8 @@ fn against(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> Option
 }
 
 impl Drop for Guard {
-    /// A command that nobody waits for any more has been killed; what it made is set aside all the same.
+    /// Searches once more if the caller of the command is gone: forbidden paths that it created are renamed all the
+    /// same.
     fn drop(&mut self) {
         if !self.watches {
             return;
@@ -363,13 +365,13 @@ impl Drop for Guard {
     }
 }
 
-/// When something was last changed in a folder, by what nobody can set.
+/// The time of the last change in a folder (`ctime`), which programs cannot set.
 #[cfg(unix)]
 type Stamp = (u64, i64, i64);
 #[cfg(not(unix))]
 type Stamp = std::time::SystemTime;
 
-/// When something was last made or removed in a folder. A link is none that is watched.
+/// The time at which an entry was last created or removed in a folder. Links are not watched.
 #[cfg(unix)]
 fn changed(at: &Path) -> Option<Stamp> {
     use std::os::unix::fs::MetadataExt as _;

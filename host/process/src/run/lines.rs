@@ -1,4 +1,4 @@
-//! Output as progress for whoever watches, line by line: bounded, whatever the command writes.
+//! Progress events with the output of a command, line by line, in bounded memory.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use mimir_core::call::{Observer, Progress};
 use mimir_core::command::Stream;
 use mimir_core::text::{escape, prefix};
 
-/// Lines that are shown of one command. Who wants more reads its output.
+/// Maximum number of lines shown of one command. The full output is in the result.
 const LINES_MOST: usize = 1_000;
 
-/// Bytes that are shown of one line.
+/// Maximum number of bytes shown of one line.
 const LINE_MOST: usize = 4_096;
 
-/// Hands output on, line by line.
+/// Passes output on, line by line.
 pub(crate) struct Lines {
     observer: Arc<dyn Observer>,
     stdout: Vec<u8>,
@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    /// The command has ended: what is left is a line as well.
+    /// Passes on the rest as a line, after the command has ended.
     pub(crate) fn end(&mut self) {
         for line in [
             std::mem::take(&mut self.stdout),

@@ -1,8 +1,8 @@
-//! Notes behind the output of a command: the reason why a file could not be read or moved, with the setting that shows
-//! it, and the files that it changed and other programs obey.
+//! Notes after the output of a command: the reason why a file could not be read or moved, with the setting that
+//! reveals it, and the changed files that other programs obey.
 //!
-//! A program that may not read a file says so in its own words, in which the file is named, or not at all. Its lines are
-//! read as they come, and no more of them is kept than what they name.
+//! A program that may not read a file reports that in its own words, with or without the name of the file. Its lines
+//! are read as they arrive, and only the names that they contain are stored.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,10 +15,10 @@ use super::guard::{Hidden, HiddenKind};
 use crate::outside::Refusals;
 use crate::sandbox::Spec;
 
-/// Bytes of a line that are read.
+/// Maximum number of bytes read of a line.
 const LINE_MOST: usize = 4096;
 
-/// Paths that a note names.
+/// Maximum number of paths in a note.
 const NAMED_MOST: usize = 8;
 
 /// Messages of programs that may not read a file, in lower case.
@@ -37,24 +37,24 @@ const DENIED_ENDS: [&str; 2] = [
 ];
 const DENIED_NAMELESS: [&str; 1] = ["kind: permissiondenied"];
 
-/// Messages about a mount that is in the way.
+/// Messages about a mount that prevents a change.
 const BUSY: [&str; 4] = ["resource busy", "ebusy", "errno 16", "os error 16"];
 
 /// The message of git about a commit that it cannot sign.
 const UNSIGNED: &str = "gpg failed to sign the data";
 
-/// Reads the output of a command for what its notes are about.
+/// Scans the output of a command for messages that need a note.
 pub(super) struct Notes {
     hidden: Vec<Hidden>,
-    /// The workspace, as programs name it.
+    /// The path of the workspace, as programs name it.
     workspace: String,
     tool: String,
     lines: [Vec<u8>; 2],
-    /// Hidden paths that could not be read, by their number.
+    /// Hidden paths that could not be read, by index.
     denied: BTreeSet<usize>,
-    /// True if something without a name could not be read.
+    /// True if a message without a file name reported an unreadable file.
     nameless: bool,
-    /// Hidden paths, and folders of such, that could not be moved or removed.
+    /// Hidden paths, and folders that contain some, that could not be moved or removed.
     busy: BTreeSet<String>,
     unsigned: bool,
     refusals: Refusals,
@@ -113,12 +113,12 @@ impl Notes {
         }
     }
 
-    /// The hidden paths that a line names, in whole or from some folder on.
+    /// Returns the indices of the hidden paths that a line names, in full or by the last parts of the path.
     fn named(&self, line: &str) -> Vec<usize> {
         let words: Vec<&str> = words(line, &self.workspace).collect();
         let is_named = |(_, one): &(usize, &Hidden)| {
             let folder = one.kind == HiddenKind::Folder;
-            // A path that is more than a word is looked for as a whole.
+            // A path that contains separators is searched for as a whole.
             one.path.contains(separates) && line.contains(&one.path)
                 || words.iter().any(|word| is_path(word, &one.path, folder))
         };
@@ -139,7 +139,7 @@ impl Notes {
         }
     }
 
-    /// The notes, a sentence each.
+    /// Returns the notes, one sentence each.
     pub(super) fn end(&mut self, obeyed: &[String]) -> Vec<String> {
         for line in std::mem::take(&mut self.lines) {
             self.line(&line);
@@ -169,7 +169,7 @@ impl Notes {
                 Layer::Denied,
                 "`files.deny`, or `deny` of the tool, hides it",
             ),
-            (Layer::Protected, "no setting shows it"),
+            (Layer::Protected, "no setting reveals it"),
         ] {
             let paths = by(layer);
             if !paths.is_empty() {
@@ -184,7 +184,7 @@ impl Notes {
                 .map(|path| code(path))
                 .collect();
             notes.push(format!(
-                "{} cannot be renamed, replaced or removed by a command, since the rules about paths hide it or something in it",
+                "{} cannot be renamed, replaced or removed by a command, since the path rules hide it or something in it",
                 paths.join(", ")
             ));
         }
@@ -203,7 +203,7 @@ impl Notes {
         notes
     }
 
-    /// The note on files that may hold secrets, with the setting that shows them.
+    /// Returns the note on files that may hold secrets, with the setting that reveals them.
     fn reveal(&self, when: &str, indices: &[usize]) -> Option<String> {
         if indices.is_empty() {
             return None;
@@ -232,7 +232,7 @@ impl Notes {
     }
 }
 
-/// Some paths, and how many there are besides.
+/// Lists some paths, and the number of the others.
 fn list<'a>(paths: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<&str> = paths.collect();
     let some: Vec<_> = all.iter().take(NAMED_MOST).map(|path| code(path)).collect();
@@ -247,13 +247,13 @@ fn code(path: &str) -> String {
     format!("`{}`", visible(path))
 }
 
-/// Returns true for a character that separates words: `cat: .env:`, `--file=.env`, `open(".env")`.
+/// Returns true for a character that separates words, as in `cat: .env:`, `--file=.env` and `open(".env")`.
 fn separates(c: char) -> bool {
     let marks = "\"'`()[],;<>‘’:=";
     c.is_whitespace() || c.is_control() || marks.contains(c)
 }
 
-/// The words of a line that may be paths: below the workspace, without `./` before them.
+/// Returns the words of a line that may be paths: below the workspace, without `./` before them.
 fn words<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item = &'a str> {
     let words = line.split(separates);
     words.filter(|word| !word.is_empty()).map(move |word| {
@@ -269,8 +269,8 @@ fn words<'a>(line: &'a str, workspace: &'a str) -> impl Iterator<Item = &'a str>
     })
 }
 
-/// Returns true if a word names this hidden path, or, for a folder, something in it. A command may run in any folder
-/// above.
+/// Returns true if a word names this hidden path or, for a folder, something in it. The command may run in any parent
+/// folder.
 fn is_path(word: &str, path: &str, folder: bool) -> bool {
     let ends = |whole: &str, end: &str| {
         whole == end
@@ -364,7 +364,7 @@ mod tests {
             );
             assert!(!said[0].contains("keys/id"), "{said:?}");
         }
-        // One that is named is the one.
+        // A path that is named counts as the unreadable one.
         let said =
             notes("cat: .env: Permission denied\nPermissionError: [Errno 13] Permission denied\n");
         assert!(said[0].contains("reveal: [\".env\"]`"), "{said:?}");

@@ -1,19 +1,19 @@
-//! Output as far as it is kept: its head and its tail, in bounded memory.
+//! Output of a command in bounded memory: its head and its tail.
 
 use mimir_core::command::Captured;
 
 use super::tail::Tail;
 
-/// What is kept of one output.
+/// The stored parts of one output.
 pub(crate) struct Kept {
     head: Vec<u8>,
-    /// How much of either.
+    /// The size of the head and of the tail, in bytes.
     half: usize,
     tail: Tail,
 }
 
 impl Kept {
-    /// Keeps `most` bytes. The beginning says what was done and the end how it ended, so they share it.
+    /// Stores at most `most` bytes. The beginning shows what was done and the end how it ended, so each gets one half.
     pub(crate) fn new(most: usize) -> Self {
         let half = most.div_ceil(2);
         Self {
@@ -30,7 +30,7 @@ impl Kept {
         self.tail.add(rest);
     }
 
-    /// What was kept, with a note where some is missing. Whole lines stay whole, if there are any.
+    /// Returns the stored output, with a note at the gap if some is missing. Lines stay whole where possible.
     pub(crate) fn captured(mut self) -> Captured {
         let mut bytes = self.head;
         let mut missing = self.tail.before();
@@ -49,7 +49,7 @@ impl Kept {
             .iter()
             .position(|byte| *byte == b'\n')
             .map_or(0, |at| at + 1);
-        // A tail of one line that ends with it would be nothing.
+        // A tail that is one line, with its line end last, would be left empty.
         let start = if start == tail.len() { 0 } else { start };
         missing += start as u64;
         if !bytes.ends_with(b"\n") {

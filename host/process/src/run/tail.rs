@@ -1,4 +1,4 @@
-//! The end of something that may go on for long, in bounded memory.
+//! The end of a long output, in bounded memory.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Keeps the last `most` bytes.
+    /// Stores the last `most` bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             bytes: VecDeque::new(),
@@ -20,7 +20,7 @@ impl Tail {
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        // Of more than there is room for, only the end can stay.
+        // Only the end of a chunk larger than `most` is stored.
         let skipped = bytes.len().saturating_sub(self.most);
         let bytes = bytes.get(skipped..).unwrap_or_default();
         let over = (self.bytes.len() + bytes.len()).saturating_sub(self.most);
@@ -29,12 +29,12 @@ impl Tail {
         self.before += (skipped + over) as u64;
     }
 
-    /// How many bytes are not kept any more.
+    /// The number of bytes that were dropped.
     pub(crate) fn before(&self) -> u64 {
         self.before
     }
 
-    /// What is kept.
+    /// The stored bytes.
     pub(crate) fn bytes(&mut self) -> &[u8] {
         self.bytes.make_contiguous()
     }

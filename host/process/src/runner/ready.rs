@@ -12,12 +12,12 @@ use mimir_core::pipeline::Permitted;
 use crate::outside::{self, Refusals};
 use crate::sandbox::{Chosen, Fault, Network, Reach, Sandbox, Spec, Stdin, choose};
 
-/// Bytes that are kept of each output of a command. A model is shown a tenth of that, and a person reads less.
+/// Bytes stored of each output of a command. A model is shown a tenth of that, and a person reads less.
 const KEEP_MOST: u64 = 1 << 20;
 
 /// A chosen sandbox, and the workspace that commands run in.
 pub(crate) struct Ready {
-    /// The folder that they work in, canonical.
+    /// The folder in which they work, canonical.
     pub(super) workspace: PathBuf,
     chosen: Chosen,
     /// True if scripts are run by bash.
@@ -25,8 +25,8 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Chooses the sandbox that the settings name, on a thread for blocking work: a command is tried out, or engines
-    /// are waited for.
+    /// Chooses the sandbox that the settings name, on a thread for blocking work, since it runs a trial command or
+    /// waits for container engines.
     pub(crate) async fn choose(workspace: &Path, settings: SandboxSettings) -> Result<Self, Fault> {
         let workspace = workspace.to_owned();
         let choosing = move || Self::new(&workspace, choose(&settings)?);
@@ -37,7 +37,7 @@ impl Ready {
         })?
     }
 
-    /// The workspace must be there.
+    /// Fails if the workspace does not exist.
     pub(crate) fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
         let missing = |_| Fault::NoDirectory(workspace.display().to_string());
         let workspace = workspace.canonicalize().map_err(missing)?;
@@ -53,7 +53,8 @@ impl Ready {
         &*self.chosen.sandbox
     }
 
-    /// Returns true if scripts are run by bash. The content of an image is not known: there they are run by its `sh`.
+    /// Returns true if scripts are run by bash. The content of an image is not known: containers run them by their
+    /// `sh`.
     pub(super) fn runs_bash(&self) -> bool {
         let has = || self.sandbox().has("bash", &self.workspace).is_ok();
         self.sandbox().name() != "container" && *self.bash.get_or_init(has)
@@ -101,7 +102,7 @@ impl Ready {
     }
 }
 
-/// A folder of the workspace, wherever links in it lead.
+/// Resolves a folder of the workspace, and refuses one that links lead out of it.
 fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
     let missing = || Fault::NoDirectory(directory.to_owned());
     let real = workspace

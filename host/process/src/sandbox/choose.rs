@@ -1,4 +1,4 @@
-//! From the settings to a sandbox, and to what each command in it gets.
+//! Selection of a sandbox from the settings, and the limits, mounts and network of each command in it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use mimir_core::config::{BindMount, SandboxMode, SandboxSettings};
 
 use super::{Bound, Bounds, Fault, Mount, Network, NoSandbox, Sandbox, Spec};
 
-/// A sandbox, with what each command in it gets.
+/// A sandbox, with the limits, mounts and network access of each command in it.
 pub struct Chosen {
-    /// Where commands run.
+    /// The sandbox that runs the commands.
     pub sandbox: Arc<dyn Sandbox>,
-    /// What each may use up.
+    /// Resource limits of each command.
     pub bounds: Bounds,
-    /// What they see beside the workspace.
+    /// Folders that commands see in addition to the workspace.
     pub mounts: Vec<Mount>,
-    /// What they reach over the network.
+    /// Network access of commands.
     pub network: Network,
-    /// What the sandbox gives on this machine, in lines for a person.
+    /// Protections that the sandbox provides on this machine, as lines of text for the user.
     pub gives: Vec<String>,
 }
 
-/// Where nothing can be mounted: it is made for each command anew.
+/// Paths that the sandbox creates for each command, so that nothing can be mounted there.
 const OURS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
 
-/// The sandbox that the settings name, if it is to be had and can hold all that they ask for. `auto` is what the kernel
-/// has, else a container, and never `none`.
+/// Returns the sandbox that the settings name, if it is available and can enforce all that they ask for. `auto` tries
+/// the sandbox of the kernel, then a container, and never `none`.
 pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
     match settings.mode.unwrap_or_default() {
         SandboxMode::Auto => {
@@ -42,7 +42,8 @@ pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
     }
 }
 
-/// What each sandbox gives on this machine, or why it is not to be had; whatever the settings choose.
+/// Lists the protections of each sandbox on this machine, or why it is not available, independent of the mode in the
+/// settings.
 pub fn survey(settings: &SandboxSettings) -> [(&'static str, Result<Vec<String>, Fault>); 3] {
     let bounds = bounds(settings);
     let gives = |sandbox: Result<Arc<dyn Sandbox>, Fault>| sandbox?.gives(&bounds);
@@ -53,8 +54,8 @@ pub fn survey(settings: &SandboxSettings) -> [(&'static str, Result<Vec<String>,
     ]
 }
 
-/// What commands get in this sandbox. `contains` says whether the image and the socket of containers mean anything:
-/// where a container may come to be used, they do.
+/// Combines a sandbox with the settings of its commands. `contains` is true where a container may be used, so that
+/// `image` and `socket` are allowed.
 fn with(
     sandbox: Result<Arc<dyn Sandbox>, Fault>,
     settings: &SandboxSettings,
@@ -68,13 +69,16 @@ fn with(
         why: why.to_owned(),
     };
     if !contains && (settings.image.is_some() || settings.socket.is_some()) {
-        return Err(cannot("an image or a socket", "only containers have one"));
+        return Err(cannot(
+            "an image or a socket",
+            "only the sandbox `container` supports these keys",
+        ));
     }
     let network = match (sandbox.shields(), settings.network_access) {
         (false, Some(false)) => {
             return Err(cannot(
-                "commands back from the network",
-                "there is no sandbox that could",
+                "blocking the network",
+                "the mode `none` uses no sandbox, so it cannot block the network",
             ));
         }
         (false, _) => Network::Host,
@@ -126,7 +130,7 @@ fn container(settings: &SandboxSettings) -> Result<Arc<dyn Sandbox>, Fault> {
 fn container(_: &SandboxSettings) -> Result<Arc<dyn Sandbox>, Fault> {
     Err(Fault::Unavailable {
         sandbox: "container",
-        why: "engines are spoken with over a Unix socket, and there is none".to_owned(),
+        why: "container engines need a Unix socket, which this platform does not have".to_owned(),
     })
 }
 
@@ -144,7 +148,7 @@ fn process() -> Result<Arc<dyn Sandbox>, Fault> {
 fn process() -> Result<Arc<dyn Sandbox>, Fault> {
     Err(Fault::Unavailable {
         sandbox: "process",
-        why: "it is made of what Linux or macOS has".to_owned(),
+        why: "it is only available on Linux and macOS".to_owned(),
     })
 }
 
@@ -155,7 +159,9 @@ fn mount(written: &BindMount) -> Result<Mount, Fault> {
         why,
     };
     if OURS.iter().any(|ours| at.starts_with(ours)) {
-        return Err(fault("the sandbox has one of its own there".to_owned()));
+        return Err(fault(
+            "the sandbox creates this path itself; mount the folder at another path".to_owned(),
+        ));
     }
     let from = Path::new(&written.from).canonicalize();
     Ok(Mount {
@@ -189,7 +195,7 @@ mod tests {
         for (settings, what) in [
             (
                 json!({"mode": "none", "networkAccess": false}),
-                "commands back",
+                "blocking the network",
             ),
             (json!({"mode": "none", "maxMemoryMb": 100}), "memory"),
             (
@@ -265,7 +271,7 @@ mod tests {
                 );
                 assert_eq!(all.mounts[0].at, Path::new("/data"));
             }
-            // Where this machine lets us hold none of it.
+            // This machine can enforce none of the limits.
             Err(fault) => assert_eq!(fault.code(), mimir_core::Code::Unavailable),
         }
     }

@@ -1,15 +1,15 @@
-//! A sandbox that is a container of Docker or Podman, asked for over a socket of this machine.
+//! The sandbox `container`: runs commands in containers of Docker or Podman, through a socket of this machine.
 //!
-//! What a command sees: the image, read-only; its workspace, writable but for what the rules cover; a home and a
-//! temporary folder that are memory; the processes that it starts itself; and a network of which it is the only machine.
-//! It is whoever runs us, so that its files are theirs, without any capability and without a way to get one; the engine's own filter of system
-//! calls stays on.
+//! A command sees the image, read-only; its workspace, writable except for protected paths; a home and a temporary
+//! folder in memory; the processes that it starts itself; and a network with only its own loopback. It runs as the
+//! current user, so that its files belong to them, without any capability and without a way to get one; the engine's
+//! own filter of system calls remains active.
 //!
-//! Every command gets a container that no other has had: a used one would hand on its processes, its temporary files
-//! and what its memory holds. To start one takes a third of a second, so the next one is made while nobody waits (see
+//! Each command gets a new container: a reused one would expose the processes, temporary files and memory of earlier
+//! commands. Starting a container takes a third of a second, so the next one is prepared in the background (see
 //! `pool.rs`), and a command enters it by `exec`, which takes a fraction of that.
 //!
-//! Never here: fetching an image. That is a person's to do, and the refusal names the command.
+//! Images are never fetched. The user does that, and the error names the command for it.
 
 mod blueprint;
 mod engine;
@@ -41,10 +41,10 @@ use pool::Pool;
 
 const NAME: &str = "container";
 
-/// Where the home of a command is.
+/// Home folder of commands.
 const HOME: &str = "/home/mimir";
 
-/// Where its temporary files are.
+/// Temporary folder of commands.
 const TEMP: &str = "/tmp";
 
 /// The sandbox `container`.
@@ -52,18 +52,18 @@ pub struct ContainerSandbox {
     /// The socket that the settings name.
     socket: Option<String>,
     image: Option<String>,
-    /// What answers there, looked for once.
+    /// The engine, connected to on first use.
     found: Arc<OnceLock<Result<Found, String>>>,
 }
 
-/// An engine that answers, and the containers that wait in it.
+/// A connected engine, with its pool of containers.
 struct Found {
     pool: Arc<Pool>,
     person: Person,
 }
 
 impl ContainerSandbox {
-    /// Looks at nothing yet.
+    /// Creates the sandbox. The engine is connected to on first use.
     pub fn new(settings: &SandboxSettings) -> Self {
         Self {
             socket: settings.socket.clone(),
@@ -80,14 +80,14 @@ impl ContainerSandbox {
         })
     }
 
-    /// The same, while others go on: an engine may take its time.
+    /// Connects to the engine on a blocking thread, since it may take seconds to answer.
     async fn found_meanwhile(&self) -> Result<&Found, Fault> {
         if self.found.get().is_none() {
             let (socket, known) = (self.socket.clone(), Arc::clone(&self.found));
             let looking = move || {
                 known.get_or_init(|| find(socket.as_deref()));
             };
-            // That it failed is seen below.
+            // A failure is stored and returned below.
             let _ = tokio::task::spawn_blocking(looking).await;
         }
         self.found()
@@ -96,7 +96,7 @@ impl ContainerSandbox {
     fn image(&self) -> Result<&str, Fault> {
         self.image.as_deref().ok_or_else(|| Fault::Unavailable {
             sandbox: NAME,
-            why: "no image is named; `sandbox: {mode: container, image: NAME}` in the settings names one"
+            why: "no image is configured; set `sandbox: {mode: container, image: NAME}` in the settings"
                 .to_owned(),
         })
     }
@@ -147,27 +147,27 @@ fn find(socket: Option<&str>) -> Result<Found, String> {
 fn gives(facts: &Facts, image: &str, bounds: &Bounds) -> Vec<String> {
     let held = |holds: bool, what: String| match holds {
         true => what,
-        false => format!("{what}: cannot be held here, the engine has no control group for it"),
+        false => format!("{what}: not enforced here, since the engine has no control group for it"),
     };
     let memory = mimir_core::text::bytes(bounds.memory.value());
     let kind = if facts.rootless { ", without root" } else { "" };
     vec![
         format!("{}{kind}; image {image}", facts.engine),
-        "a container for each command; the image read-only, workspace writable, home and /tmp its own".to_owned(),
+        "a new container for each command; image read-only, workspace writable, private home and /tmp".to_owned(),
         APART.to_owned(),
         match way_out::possible(facts) {
-            Ok(()) => "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy",
-            Err(_) => "network: none but its own loopback",
+            Ok(()) => "network: only its own loopback; with `networkAccess: true`, also what `network` allows, through a proxy",
+            Err(_) => "network: only its own loopback",
         }
         .to_owned(),
-        "no capabilities, no new privileges; system calls: filtered as the engine does".to_owned(),
+        "no capabilities, no new privileges; system calls: filtered by the engine".to_owned(),
         held(facts.holds_memory(), format!("memory: {memory}")),
         held(facts.pids, format!("processes: {}", bounds.processes.value())),
-        held(facts.cpu, "processor time: where it is asked for".to_owned()),
+        held(facts.cpu, "processor time: where a limit is set".to_owned()),
     ]
 }
 
-/// Whether an engine with these facts can hold what is asked for.
+/// Checks that an engine with these properties can enforce what the command asks for.
 fn holds(facts: &Facts, spec: &Spec) -> Result<(), Fault> {
     let cannot = |what, why: &str| {
         Err(Fault::CannotHold {
@@ -181,24 +181,24 @@ fn holds(facts: &Facts, spec: &Spec) -> Result<(), Fault> {
         way_out::possible(facts)?;
     }
     if spec.bounds.memory.asked() && !facts.holds_memory() {
-        return cannot("a bound of memory", no_group);
+        return cannot("a limit of memory", no_group);
     }
     if spec.bounds.cpu.is_some() && !facts.cpu {
-        return cannot("a bound of processor time", no_group);
+        return cannot("a limit of processor time", no_group);
     }
     if spec.bounds.processes.asked() && !facts.pids {
-        return cannot("a bound of processes", no_group);
+        return cannot("a limit of processes", no_group);
     }
     Ok(())
 }
 
-/// A path as the engine takes it.
+/// Converts a path to a string for the engine.
 fn text(path: PathBuf) -> Result<String, Fault> {
     path.into_os_string()
         .into_string()
         .map_err(|path| Fault::Mount {
             at: path.into(),
-            why: "its name is no text, which container engines need".to_owned(),
+            why: "its path is not valid UTF-8, which container engines need".to_owned(),
         })
 }
 
@@ -260,10 +260,10 @@ mod tests {
             assert!(
                 gives(&facts, "x", &Bounds::default())
                     .iter()
-                    .any(|line| line.contains("cannot be held"))
+                    .any(|line| line.contains("not enforced"))
             );
         }
-        // Where there is no swap, memory is all there is.
+        // Without swap, the memory limit is sufficient.
         assert!(
             holds(
                 &Facts {

@@ -1,4 +1,4 @@
-//! The environment of a command, built up from nothing.
+//! Environment variables of a command, built from nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::error::Fault;
 use super::spec::{Network, Spec};
 
-/// Variables of this process that a command gets as they are: where toolchains are, and how people write numbers.
-/// None of them holds a secret or makes a program load code.
+/// Variables of this process that commands get unchanged: paths of toolchains, and the locale. None of them contains a
+/// secret or makes a program load code.
 const KEPT: &[&str] = &[
     "CARGO_HOME",
     "GOROOT",
@@ -24,10 +24,10 @@ const KEPT: &[&str] = &[
     "VOLTA_HOME",
 ];
 
-/// Where a command that has one finds its proxy, on its own loopback: above what kernels hand out by themselves.
+/// Port of a command's proxy on its own loopback, above the ports that kernels assign automatically.
 pub(super) const PROXY: u16 = 61_128;
 
-/// How programs are told of a proxy; curl obeys the first in this form alone.
+/// Variables that name a proxy to programs; curl reads `http_proxy` only in lower case.
 const PROXIES: [&str; 6] = [
     "http_proxy",
     "https_proxy",
@@ -37,7 +37,7 @@ const PROXIES: [&str; 6] = [
     "ALL_PROXY",
 ];
 
-/// Where programs are if nobody says.
+/// Folders of programs if `PATH` is not set.
 const USUAL_PATH: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -47,12 +47,12 @@ const USUAL_PATH: [&str; 6] = [
     "/bin",
 ];
 
-/// What of this process a command is told, read once.
+/// Environment of this process, read once.
 #[derive(Debug, Clone)]
 pub(super) struct Ambient {
-    /// Folders with programs, in order.
+    /// Folders of programs, in order.
     pub(super) path: Vec<PathBuf>,
-    /// The home of whoever runs this.
+    /// Home of the user who runs this process.
     pub(super) home: Option<PathBuf>,
     pub(super) kept: Vec<(String, String)>,
 }
@@ -69,15 +69,14 @@ impl Ambient {
             Some(((*name).to_owned(), value))
         });
         Self {
-            // A folder that is relative to wherever one is would be the workspace: what is in there is no program of
-            // this machine.
+            // A relative folder would be in the workspace, whose files are not programs of this machine.
             path: dedup(path.into_iter().filter(|folder| folder.is_absolute())),
             home: std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some()),
             kept: kept.collect(),
         }
     }
 
-    /// The variables of a command, of which `home` is the private one.
+    /// Builds the variables of a command. `home` is its private home.
     pub(super) fn of(
         &self,
         spec: &Spec,
@@ -100,7 +99,7 @@ impl Ambient {
 /// Variables by their names.
 pub(super) type Variables = BTreeMap<OsString, OsString>;
 
-/// What every command is told, wherever it runs.
+/// Returns the variables of every command, in any sandbox.
 pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
     let mut all = Variables::new();
     all.insert("LANG".into(), "C.UTF-8".into());
@@ -111,7 +110,7 @@ pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
     if spec.network == Network::None {
         all.insert(NO_FETCH.into(), "1".into());
     }
-    // `git status` then writes no index, so that the hook `post-index-change` of a repository does not run.
+    // Keeps `git status` from writing an index, so that the hook `post-index-change` of a repository does not run.
     all.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
     git(&mut all, GIT);
     let own = spec.git.iter();
@@ -122,18 +121,18 @@ pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
     all
 }
 
-/// Keeps git from fetching what a partial clone has left out, for a command that only reads: there is nothing to fetch it
-/// from, and the program that would is named by the repository.
+/// Keeps git from fetching objects that a partial clone has left out, for a command without network: no server is
+/// reachable, and the repository names the program that would fetch.
 const NO_FETCH: &str = "GIT_NO_LAZY_FETCH";
 
-/// Settings that go before those of a repository, so that git runs no program of it for a command that only reads.
+/// Settings that override those of a repository, so that git runs none of its programs for a read-only command.
 ///
-/// Signatures are neither verified nor made: the keys of the person are not in the sandbox anyway. A commit that the
-/// settings want signed fails, with a note on what to do (see `run/notes.rs`), and is never made without a signature.
-/// Not switched off: filters, `textconv` and external diffs, whose names are a repository's choice and without which
-/// git would store or compare other content. Programs of viewers of manuals are found per repository (see `git.rs`).
+/// Signatures are neither verified nor made: the user's keys are not in the sandbox anyway. A commit that has to be
+/// signed by the settings fails, with a note on what to do (see `run/notes.rs`), and is never made without a
+/// signature. Filters, `textconv` and external diffs stay enabled: a repository chooses their names, and without them
+/// git would store or compare other content. Programs that show manuals are disabled per repository (see `git.rs`).
 const GIT: [(&str, &str); 17] = [
-    // A folder that only looks like a repository, as a tool can make one, does not count.
+    // Ignores a folder that only looks like a repository, which a tool could create.
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
     ("core.alternateRefsCommand", "false"),
@@ -157,7 +156,7 @@ const GIT: [(&str, &str); 17] = [
     ("diff.autoRefreshIndex", "false"),
 ];
 
-/// Adds settings of git to those that are there.
+/// Appends git settings to those already in the variables.
 pub(super) fn git<'a>(all: &mut Variables, settings: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let known = all.get(OsStr::new(GIT_COUNT));
     let known = known.and_then(|count| count.to_str()?.parse::<usize>().ok());
@@ -172,7 +171,8 @@ pub(super) fn git<'a>(all: &mut Variables, settings: impl IntoIterator<Item = (&
 
 const GIT_COUNT: &str = "GIT_CONFIG_COUNT";
 
-/// Adds the variables of this command, which override the others. `proxy` is the port of its proxy, if it has one.
+/// Adds the proxy and the variables of this command, which override the others. `proxy` is the port of its proxy, if
+/// it has one.
 pub(super) fn add(all: &mut Variables, spec: &Spec, proxy: u16) -> Result<(), Fault> {
     if spec.network == Network::Proxy {
         let url = spec.proxy.as_ref().map(|own| own.url(proxy));
@@ -180,11 +180,11 @@ pub(super) fn add(all: &mut Variables, spec: &Spec, proxy: u16) -> Result<(), Fa
         for name in PROXIES {
             all.insert(name.into(), url.clone().into());
         }
-        // What a command starts itself it reaches by itself.
+        // Servers that a command starts itself are reached without the proxy.
         for name in ["no_proxy", "NO_PROXY"] {
             all.insert(name.into(), "localhost,127.0.0.1,::1".into());
         }
-        // Node asks for it.
+        // Node reads the proxy variables only if this is set.
         all.insert("NODE_USE_ENV_PROXY".into(), "1".into());
     }
     for (name, value) in &spec.environment {
@@ -194,17 +194,17 @@ pub(super) fn add(all: &mut Variables, spec: &Spec, proxy: u16) -> Result<(), Fa
     Ok(())
 }
 
-/// A name with `=` would be another name.
+/// Checks that a variable can be set. A name with `=` would set another variable.
 fn fit(name: &str, value: &str) -> Result<(), Fault> {
     let unfit = |why| Fault::Unfit {
         what: format!("the variable `{}`", name.escape_debug()),
         why,
     };
     if name.is_empty() || name.contains('=') {
-        return Err(unfit("its name is empty or has a `=` in it"));
+        return Err(unfit("its name is empty or contains `=`"));
     }
     if name.contains('\0') || value.contains('\0') {
-        return Err(unfit("it has a zero byte in it"));
+        return Err(unfit("it contains a NUL byte"));
     }
     Ok(())
 }
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(get("TMPDIR"), Some("/t"));
         assert_eq!(get("LANG"), Some("tr_TR"));
         assert_eq!(get("A"), Some("b=c"));
-        // What cargo gives every test is not passed on.
+        // Variables that cargo sets for tests are not passed on.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         assert_eq!(get("CARGO_MANIFEST_DIR"), None);
     }

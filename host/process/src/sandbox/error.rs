@@ -1,4 +1,4 @@
-//! Why a command did not start, or did not come to its end.
+//! Errors of commands that did not start, or did not complete.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,101 +13,102 @@ use serde_json::json;
 
 use crate::run::guard::Made;
 
-/// A command that did not start, or did not come to its end.
+/// An error of a command that did not start, or did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The argument vector is empty.
-    #[error("a command needs a program")]
+    #[error("the command is empty: expected a program")]
     NoProgram,
-    /// A word, a variable or the script is none that a program can be given.
-    #[error("{what} cannot be given to a program: {why}")]
+    /// An argument, a variable or the script cannot be passed to a program.
+    #[error("{what} cannot be passed to a program: {why}")]
     Unfit {
-        /// Which.
+        /// The argument, variable or script.
         what: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// No folder of `PATH` has the program.
-    #[error("there is no program `{program}` here.{near}")]
+    /// No folder of `PATH` contains the program.
+    #[error("program `{program}` not found.{near}")]
     NotFound {
-        /// As it was asked for.
+        /// The name as given.
         program: String,
-        /// The nearest names, as a sentence, or nothing.
+        /// A suggestion of similar names as a sentence, or empty.
         near: String,
     },
-    /// The file is there and is no program.
+    /// The file exists but cannot be executed.
     #[error("`{program}` is not executable: {why}")]
     NotExecutable {
-        /// As it was asked for.
+        /// The name as given.
         program: String,
-        /// What is missing.
+        /// The reason.
         why: &'static str,
     },
-    /// The certificates that the settings name cannot be used.
+    /// The certificates named in the settings cannot be used.
     #[error("{0}")]
     Roots(mimir_net::Error),
-    /// There is neither bash nor sh.
-    #[error("there is no shell here: neither `bash` nor `sh` is on the PATH")]
+    /// Neither bash nor sh is installed.
+    #[error("no shell found: neither `bash` nor `sh` is on the PATH")]
     NoShell,
-    /// The folder to start in is not there.
-    #[error("there is no folder `{0}` to start in")]
+    /// The folder to start in does not exist.
+    #[error("the folder `{0}` to start in does not exist")]
     NoDirectory(String),
-    /// What the command was to start in is something else.
-    #[error("`{0}` is a file, and commands start in folders")]
+    /// The path to start in is not a folder.
+    #[error("`{0}` is a file: expected a folder to start in")]
     NotDirectory(String),
-    /// The folder to start in is not in the workspace.
+    /// The folder to start in is outside the workspace.
     #[error("`{0}` is not in the workspace")]
     Outside(String),
-    /// A program that is in no sandbox, or has secrets, would run what anybody may write who may write the workspace.
+    /// A program without a sandbox, or with secrets, would run files that everyone with write access to the workspace
+    /// can change.
     #[error(
-        "{0} leads into the workspace, and whoever writes a file there would have it run without a sandbox, or with \
-         the secrets that it is given"
+        "{0} leads into the workspace, so any file that is written there could run without a sandbox, or with the \
+         secrets of this program"
     )]
     WorkspaceCode(String),
-    /// A workspace that no sandbox can make writable without giving itself up.
+    /// No sandbox can make this workspace writable without giving up its protection.
     #[error(
-        "`{0}` cannot be the workspace of a sandboxed command: it holds what the sandbox is made of"
+        "`{0}` cannot be the workspace of a sandboxed command: it contains folders that the sandbox itself uses"
     )]
     Workspace(PathBuf),
-    /// A folder that was to be seen cannot be.
+    /// A folder cannot be mounted.
     #[error("`{at}` cannot be mounted: {why}")]
     Mount {
-        /// Which.
+        /// The target path.
         at: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Something was asked for that this sandbox cannot hold.
-    #[error("the sandbox `{sandbox}` cannot hold {what} here: {why}")]
+    /// The sandbox does not support something that the settings or the command ask for.
+    #[error("the sandbox `{sandbox}` does not support {what} here: {why}")]
     CannotHold {
-        /// Which sandbox.
+        /// The name of the sandbox.
         sandbox: &'static str,
-        /// What was asked for.
+        /// The unsupported request.
         what: &'static str,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The sandbox is not to be had here.
+    /// The sandbox is not available on this machine.
     #[error("the sandbox `{sandbox}` is not available here: {why}")]
     Unavailable {
-        /// Which sandbox.
+        /// The name of the sandbox.
         sandbox: &'static str,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Of two sandboxes that would do, neither is to be had.
+    /// Neither of two suitable sandboxes is available.
     #[error("{0}; {1}")]
     Neither(Box<Fault>, Box<Fault>),
-    /// Code is to run in a container, and the settings have no image for it.
-    #[error("no image is named for {} in a container", .0.as_str())]
+    /// Code is to run in a container, and the settings have no image for its language.
+    #[error("no image is configured to run {} in a container", .0.as_str())]
     NoneNamed(Language),
-    /// Code is to run with the programs of this machine, and the settings want containers.
-    #[error("`sandbox.mode: container` keeps the programs of this machine from running")]
+    /// Code is to run with the programs of this machine, but the settings require containers.
+    #[error("`sandbox.mode: container` does not allow programs of this machine to run")]
     ContainersAlone,
     /// The image of containers is not on this machine.
-    #[error("the image `{image}` is not on this machine, and none is fetched unasked")]
+    #[error("the image `{image}` is not on this machine, and images are not fetched automatically")]
     NoImage {
-        /// Which.
+        /// The name of the image.
         image: String,
         /// The command that fetches it.
         pull: String,
@@ -115,97 +116,96 @@ pub enum Fault {
     /// The image cannot be used.
     #[error("the image `{image}` cannot be used: {why}")]
     BadImage {
-        /// Which.
+        /// The name of the image.
         image: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The container engine did not do what it was asked for, or is gone.
+    /// The container engine failed, or is gone.
     #[error("the container engine failed {doing}: {why}")]
     Engine {
-        /// What it was asked for.
+        /// The failed step.
         doing: &'static str,
-        /// What it said, or what became of it.
+        /// The error message of the engine, or its state.
         why: String,
     },
-    /// A step on the way into the sandbox failed.
+    /// A step of the sandbox setup failed.
     #[error("the sandbox could not be set up: {stage}: {error}")]
     Setup {
-        /// What was being done.
+        /// The failed step.
         stage: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// It ran for too long.
+    /// The command exceeded its time limit.
     #[error("it was stopped after {:.1} s", .0.after.as_secs_f32())]
     Timeout(Box<Stopped>),
-    /// It used too much memory.
+    /// The command exceeded its memory limit.
     #[error("it was stopped: it used more than {}", mimir_core::text::bytes(.0.bound))]
     Memory(Box<Stopped>),
-    /// It made something that no command may make.
+    /// The command created a path that no command may create.
     #[error(
-        "it made `{path}`, which {rule}, and was stopped if it still ran; what it made is now `{kept}`{}",
+        "it created `{path}`, which {rule}, and was stopped if it was still running; what it created is now `{kept}`{}",
         Made::and_others(*.others)
     )]
     Shielded {
-        /// What it made, below the workspace.
+        /// The created path, relative to the workspace.
         path: String,
-        /// Why it may not.
+        /// The reason why it is forbidden.
         rule: String,
-        /// What that is called now.
+        /// The path that it was renamed to.
         kept: String,
-        /// How many more there were.
+        /// The number of further forbidden paths.
         others: usize,
-        /// How far it came.
+        /// Output and exit code until then.
         stopped: Box<Stopped>,
     },
-    /// Another program has replaced what it may not change or read, so that it could.
+    /// Another program replaced a protected file during the command, so that the protection no longer applied.
     #[error(
         "it was stopped: `{path}`, which commands may not change or read, was replaced by another program while it ran"
     )]
     Uncovered {
-        /// Which, below the workspace.
+        /// The path, relative to the workspace.
         path: String,
-        /// How far it came.
+        /// Output and exit code until then.
         stopped: Box<Stopped>,
     },
-    /// What a sandbox was to be made of was replaced while it was made.
+    /// A file that the sandbox needs was replaced during the setup.
     #[error("the sandbox could not be made: `{0}` was replaced by another program meanwhile")]
     Replaced(PathBuf),
-    /// There are too many commands in the background.
-    #[error(
-        "{0} commands are running in the background, which is as many as a session may have; stop one first"
-    )]
+    /// The session has too many background commands.
+    #[error("{0} commands are running in the background, the maximum of a session; stop one first")]
     TooManyJobs(usize),
-    /// There is no such command in the background.
-    #[error("this session has no command {0} in the background")]
+    /// The session has no background command with this number.
+    #[error("this session has no background command {0}")]
     NoJob(u32),
-    /// A fault of ours or of the machine.
+    /// An internal error, or an error of the machine.
     #[error("{doing}: {error}")]
     Io {
-        /// What was being done.
+        /// The failed step.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// A command that was stopped, and what it had written by then.
+/// A command that was stopped, with its output until then.
 #[derive(Debug)]
 pub struct Stopped {
-    /// After how long.
+    /// The run time.
     pub after: Duration,
-    /// The bound that it went beyond, where that is a number.
+    /// The exceeded limit, where that is a number.
     pub bound: u64,
-    /// How it ended and what it wrote.
+    /// The exit code and the output.
     pub finished: Finished,
 }
 
-/// Characters of output that go with an error.
+/// Maximum number of output characters in an error.
 const OUTPUT_WITH_ERROR: usize = 16_000;
 
 impl Fault {
-    /// What no key of the settings asks for, and cannot be held where too much is to be covered.
+    /// Name of the path rules as an unsupported request. No key of the settings asks for them; they cannot be enforced
+    /// if too many paths need protection.
     pub(crate) const RULES: &'static str = "the rules about paths";
 
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
@@ -219,7 +219,7 @@ impl Fault {
         }
     }
 
-    /// The stable code that a call fails with.
+    /// The stable error code.
     pub fn code(&self) -> Code {
         match self {
             Self::NoProgram | Self::Unfit { .. } => Code::InvalidInput,
@@ -249,7 +249,7 @@ impl Fault {
         }
     }
 
-    /// What a shell would say that the command ended with: 124 where its time was up, as `timeout` has it.
+    /// The exit code that a shell would report: 124 for a timeout, as with the program `timeout`.
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
             Self::Timeout(_) => 124,
@@ -260,33 +260,33 @@ impl Fault {
         }
     }
 
-    /// What a person can do about it.
+    /// A hint for the user on how to solve the problem.
     fn way_out(&self) -> Option<String> {
         match self {
-            Self::NoImage { pull, .. } => Some(format!("`{pull}` fetches it")),
+            Self::NoImage { pull, .. } => Some(format!("fetch it with `{pull}`")),
             Self::NoneNamed(language) => Some(format!(
-                "`sandbox.images: {{{}: IMAGE}}` in the settings names one",
+                "set `sandbox.images: {{{}: IMAGE}}` in the settings",
                 language.as_str()
             )),
             Self::ContainersAlone => {
-                Some("another `sandbox.mode` in the settings lets them; a container needs nothing of this machine".into())
+                Some("set another `sandbox.mode` in the settings, or run the code in a container".into())
             }
             Self::Uncovered { .. } => {
-                Some("run it again: what is there when a command starts is covered for it".into())
+                Some("run it again: files that exist when a command starts are protected".into())
             }
             Self::Replaced(_) => Some(
-                "run it again when nothing in the background moves that file or the folders that it is in".into(),
+                "run it again when no background program moves that file or its parent folders".into(),
             ),
             Self::WorkspaceCode(_) => Some(
-                "keep it outside of the workspace, or in a sandbox and without secrets; `workspaceCode: true` in its \
-                 block of the settings takes the risk"
+                "move it outside the workspace, or run it in a sandbox without secrets; to accept the risk, set \
+                 `workspaceCode: true` in its block of the settings"
                     .into(),
             ),
             Self::BadImage { .. } => {
-                Some("`sandbox.image` in the settings names another one".into())
+                Some("set another `sandbox.image` in the settings".into())
             }
             Self::CannotHold { what, .. } if *what != Self::RULES => Some(
-                "`mimir doctor` says what each sandbox gives here; leave that key out of `sandbox` in the settings, or name another `mode` there"
+                "`mimir doctor` lists what each sandbox supports here; remove that key from `sandbox` in the settings, or set another `mode`"
                     .into(),
             ),
             Self::Workspace(_)
@@ -294,7 +294,7 @@ impl Fault {
             | Self::Unavailable { .. }
             | Self::Neither(..)
             | Self::Engine { .. } => {
-                Some("`mimir doctor` says what each sandbox gives here; `sandbox: none` in the settings does without one".into())
+                Some("`mimir doctor` lists what each sandbox supports here; `sandbox: none` in the settings runs commands without a sandbox".into())
             }
             _ => None,
         }

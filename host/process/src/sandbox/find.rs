@@ -1,4 +1,4 @@
-//! Which file a program's name means, and which shell reads a script.
+//! Lookup of programs by name, and choice of the shell for scripts.
 
 use std::path::{Path, PathBuf};
 
@@ -6,22 +6,23 @@ use mimir_core::command::Program;
 
 use super::error::Fault;
 
-/// The longest word that Linux hands to a program, its end included (`MAX_ARG_STRLEN`).
+/// The longest argument that Linux passes to a program, including its terminator (`MAX_ARG_STRLEN`).
 const WORD_MOST: usize = 128 * 1024;
 
-/// Names that a folder may have before looking for a near one takes longer than it helps.
+/// Maximum number of names of a folder that are searched for a similar one; more would take longer than it helps.
 const NAMES_MOST: usize = 20_000;
 
-/// A program with its arguments, ready to be started.
+/// A program with its arguments, ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resolved {
-    /// The file; relative to the folder that the command starts in if it was named so.
+    /// Path of the file. A name with `/` stays as given, so it can be relative to the folder that the command starts
+    /// in.
     pub(super) file: PathBuf,
-    /// The arguments, with the name that the program was called by.
+    /// The arguments, with the name that the program was called by as the first.
     pub(super) arguments: Vec<String>,
 }
 
-/// Finds the program that is to run. `path` are the folders that it is looked for in.
+/// Finds the program of a command. `path` lists the folders to search.
 pub(super) fn resolve(
     program: &Program,
     path: &[PathBuf],
@@ -42,12 +43,12 @@ pub(super) fn resolve(
     Ok(resolved)
 }
 
-/// Whether the folders have a program of this name.
+/// Checks that the folders contain a program of this name.
 pub(super) fn program(name: &str, path: &[PathBuf], directory: &Path) -> Result<(), Fault> {
     find(name, path, directory).map(drop)
 }
 
-/// Whether a program can be given these words.
+/// Checks that the words can be passed to a program as arguments.
 pub(super) fn fit(program: &Program, words: &[String]) -> Result<(), Fault> {
     for word in words {
         let unfit = |why| Fault::Unfit {
@@ -58,19 +59,19 @@ pub(super) fn fit(program: &Program, words: &[String]) -> Result<(), Fault> {
             why,
         };
         if word.contains('\0') {
-            return Err(unfit("it has a zero byte in it"));
+            return Err(unfit("it contains a NUL byte"));
         }
         if word.len() >= WORD_MOST {
             return Err(unfit(
-                "it is longer than 128 KiB; put it into a file or on the standard input",
+                "it is longer than 128 KiB; pass it in a file or on the standard input",
             ));
         }
     }
     Ok(())
 }
 
-/// Neither shell reads a start-up file: bash is told so, and sh reads none when it is not a login shell and `ENV` is
-/// not set, which matters to interactive ones alone.
+/// Builds the call of bash, or else of sh, for a script. Neither reads a start-up file: bash gets options for that,
+/// and sh reads none unless it is a login shell, or interactive with `ENV` set.
 fn shell(text: &str, path: &[PathBuf]) -> Result<Resolved, Fault> {
     let on_path = |name: &str| {
         let mut files = path.iter().map(|folder| folder.join(name));
@@ -100,7 +101,7 @@ fn find(name: &str, path: &[PathBuf], directory: &Path) -> Result<PathBuf, Fault
         return match file.metadata() {
             Err(_) => Err(Fault::not_found(name, [])),
             Ok(metadata) if metadata.is_dir() => Err(not_executable("it is a folder")),
-            Ok(_) if !executable(&file) => Err(not_executable("`chmod +x` makes it so")),
+            Ok(_) if !executable(&file) => Err(not_executable("run `chmod +x` on it")),
             Ok(_) => Ok(PathBuf::from(name)),
         };
     }
@@ -114,7 +115,7 @@ fn find(name: &str, path: &[PathBuf], directory: &Path) -> Result<PathBuf, Fault
     }
     if unfit {
         return Err(not_executable(
-            "the file of that name on the PATH may not be run",
+            "the file of that name on the PATH has no execute permission",
         ));
     }
     let known: Vec<String> = path
@@ -171,7 +172,7 @@ mod tests {
         let error = find(&vector(&["compiel"])).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there is no program `compiel` here. Did you mean `compile`?"
+            "program `compiel` not found. Did you mean `compile`?"
         );
         assert!(matches!(
             find(&vector(&["./other"])),

@@ -1,6 +1,6 @@
-//! Folders that are more than a folder to the rules about paths, by their names.
+//! Names of folders with a special meaning to the path rules.
 //!
-//! Never here: what is done about them.
+//! Not in this module: the enforcement of the rules.
 
 use std::fs::FileType;
 use std::io;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::paths::{PathRules, Verdict};
 
-/// Folders of what was downloaded or built. Names that look like a secret or a setting are neither in there, and they
-/// have more files than all the rest. What a person denies in them is denied (see [`denied_below`]).
+/// Folders of downloaded or built files. The built-in rules for secrets and settings do not apply in them, and they
+/// contain more files than all the rest. Paths that the user denies in them are denied (see [`denied_below`]).
 pub(crate) const NOT_OURS: &[&str] = &[
     "node_modules",
     "target",
@@ -21,8 +21,8 @@ pub(crate) const NOT_OURS: &[&str] = &[
     "bower_components",
 ];
 
-/// The paths below the folder `at` that `rules`, those of a person, hide: with their kind, and without what is below them.
-/// Folders below which no rule can match are not read.
+/// Lists the paths below the folder `at` that the user's `rules` hide, with their file types, and without the paths
+/// below them. Folders below which no rule can match are not read.
 pub(crate) fn denied_below(
     base: &Path,
     rules: &PathRules,
@@ -33,7 +33,7 @@ pub(crate) fn denied_below(
     while let Some(at) = open.pop() {
         let entries = match base.join(&at).read_dir() {
             Ok(entries) => entries,
-            // It has gone meanwhile, or is closed to us and so to the command.
+            // It was removed meanwhile, or this process cannot read it, and so neither can the command.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -47,7 +47,7 @@ pub(crate) fn denied_below(
         let scope = rules.scope(&at);
         for entry in entries {
             let entry = entry?;
-            // No rule matches a name that is no text.
+            // Rules match only names that are valid UTF-8.
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
@@ -63,20 +63,20 @@ pub(crate) fn denied_below(
     Ok(found)
 }
 
-/// Folders of which rules name single entries.
+/// Returns true for folders with single entries that rules name.
 pub(crate) fn named_by_rules(folder: &std::ffi::OsStr) -> bool {
     [".git", ".vscode", ".config", ".docker", ".kube", ".mimir"]
         .iter()
         .any(|name| folder == *name)
 }
 
-/// Folders of a repository with others in them, of its submodules and its worktrees.
+/// Folders of a repository that contain the repositories of its submodules and worktrees.
 pub(crate) const INNER: [&str; 2] = ["modules", "worktrees"];
 
-/// What such a one has git run or obey.
+/// Entries of such a repository that git runs or obeys.
 pub(crate) const OBEYED: [&str; 5] = ["commondir", "config", "config.worktree", "gitdir", "hooks"];
 
-/// The repositories in such a folder, at any depth: each folder with a `HEAD`. A link is none.
+/// Lists the repositories in such a folder, at any depth: each folder with a `HEAD` file. Links are not followed.
 pub(crate) fn inner(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];

@@ -1,10 +1,10 @@
-//! Folders in which the rules about paths hold, and how paths in them read to the rules.
+//! Folders that the path rules apply to, and the form in which their paths are checked.
 //!
-//! Of the workspace they read from its root on. A folder beside it that a command may change is named by a person, so no
-//! rule closes it as a whole; what is in it is closed by where it stands on this machine: in `/srv/x/.git` the rule
-//! `.git/hooks` holds for `hooks`.
+//! Paths in the workspace are checked relative to its root. A folder outside it that a command may change was named by
+//! the user, so no rule blocks it as a whole; its content is checked by its path on this machine: in `/srv/x/.git` the
+//! rule `.git/hooks` applies to `hooks`.
 //!
-//! Never here: what is done about a rule.
+//! Not in this module: the enforcement of the rules.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,21 +12,21 @@ use mimir_core::paths::{PathRules, Verdict};
 
 use super::{Mount, Spec};
 
-/// A folder that rules hold in.
+/// A folder that path rules apply to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ground {
-    /// Where paths begin that rules are asked about.
+    /// Folder that checked paths are relative to.
     pub(crate) base: PathBuf,
-    /// The folder, below that: all of it is looked through, and nothing beside it.
+    /// Path of the folder itself, relative to `base`. Only this folder is searched.
     pub(crate) start: String,
-    /// Whether it is the workspace.
+    /// True for the workspace.
     pub(crate) own: bool,
-    /// True if it is known to be a repository and is not called `.git`, so that no rule names what is in it.
+    /// True for a known repository that is not called `.git`, so that no rule names its content.
     pub(crate) repository: bool,
 }
 
 impl Ground {
-    /// The workspace.
+    /// The workspace as such a folder.
     pub(crate) fn workspace(workspace: &Path) -> Self {
         Self {
             base: workspace.to_owned(),
@@ -36,7 +36,8 @@ impl Ground {
         }
     }
 
-    /// A folder of a person's choice, canonical. As much of its path counts as no rule closes.
+    /// A canonical folder named by the user. Its base is the topmost ancestor from which no rule blocks the folder
+    /// itself.
     fn beside(folder: &Path, rules: &PathRules) -> Self {
         for base in folder.ancestors().collect::<Vec<_>>().into_iter().rev() {
             let below = folder.strip_prefix(base).ok().and_then(text);
@@ -57,7 +58,7 @@ impl Ground {
         }
     }
 
-    /// The folder itself.
+    /// Full path of the folder.
     pub(crate) fn folder(&self) -> PathBuf {
         match self.start.as_str() {
             "" => self.base.clone(),
@@ -66,8 +67,8 @@ impl Ground {
     }
 }
 
-/// The folders beside the workspace that a command may change, each with the mount that shows it. A part of the
-/// workspace that is shown where it is anyway is none of them, and neither is a folder of the command's own.
+/// Lists the folders outside the workspace that a command may change, each with its mount. Excludes parts of the
+/// workspace that are visible at their own path anyway, and private folders of the command.
 pub(crate) fn beside(spec: &Spec) -> Vec<(&Mount, Ground)> {
     let parts = spec.parts();
     let is_seen = |mount: &Mount| {
@@ -88,7 +89,7 @@ pub(crate) fn beside(spec: &Spec) -> Vec<(&Mount, Ground)> {
         .collect()
 }
 
-/// The folders beside the workspace that a command sees where they are and may not change.
+/// Lists the read-only folders that a command sees at their own path.
 pub(crate) fn closed(spec: &Spec) -> Vec<PathBuf> {
     let mounts = spec.mounts.iter();
     mounts
@@ -97,7 +98,8 @@ pub(crate) fn closed(spec: &Spec) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A path with names alone in it, as rules read it.
+/// Joins the components of a path for the rules. Returns `None` if it is empty, not valid UTF-8, or has other
+/// components than names.
 fn text(path: &Path) -> Option<String> {
     let names = path.components().map(|part| match part {
         Component::Normal(name) => name.to_str(),
@@ -119,7 +121,7 @@ mod tests {
         for (folder, base, start) in [
             ("/srv/x/.git", "/", "srv/x/.git"),
             ("/srv/data", "/", "srv/data"),
-            // Named although a rule closes it, and all that is above.
+            // The user names this folder although a rule blocks it, from every ancestor.
             ("/home/me/.claude", "/home/me/.claude", ""),
             ("/home/me/.claude/projects", "/home/me/.claude", "projects"),
             ("/srv/x/.git/hooks", "/srv/x/.git", "hooks"),

@@ -1,9 +1,9 @@
-//! No sandbox: the command runs as whoever runs us, and reaches what they reach. It must be asked for by name.
+//! No sandbox: the command runs with all permissions of the current user. It must be selected by name.
 //!
-//! The environment is built from nothing here too. On Linux nothing of the command is left when it ends, unless it hides
-//! on purpose: whatever it has started is found by its group and by a variable that all of it inherits. Elsewhere it is
-//! found by its group, on Windows by its job object; both compile, and are untested. The same holds when mimir itself is
-//! killed.
+//! The environment is still built from scratch. On Linux all processes of the command are killed when it ends, unless
+//! they hide on purpose: they are found by their process group and by a variable that all of them inherit. Other Unix
+//! systems use the group alone, Windows a job object; both compile but are untested. The processes are also killed
+//! when mimir itself is killed.
 
 mod tree;
 #[cfg(unix)]
@@ -23,7 +23,7 @@ use super::{
 
 const NAME: &str = "none";
 
-/// The variable that all of a command inherits, and by which it is found.
+/// The variable that all processes of a command inherit, used to find them.
 const MARK: &str = "MIMIR_COMMAND";
 
 /// The sandbox `none`.
@@ -39,7 +39,7 @@ impl Default for NoSandbox {
 }
 
 impl NoSandbox {
-    /// Looks at the environment of this process.
+    /// Reads the environment of this process.
     pub fn new() -> Self {
         Self {
             ambient: Ambient::of_this_process(),
@@ -55,14 +55,13 @@ impl Sandbox for NoSandbox {
     fn gives(&self, _: &Bounds) -> Result<Vec<String>, Fault> {
         let mut lines = Vec::new();
         if cfg!(not(target_os = "linux")) {
-            lines
-                .push("untested: it compiles, and nobody has run it yet on this system".to_owned());
+            lines.push("untested: it compiles, but has never been run on this system".to_owned());
         }
         lines.push(
-            "no bounds: files, network and processes are those of whoever runs mimir".to_owned(),
+            "no limits: commands can use all files, network and processes of the user who runs mimir".to_owned(),
         );
         lines.push(
-            "the environment is built from nothing, and a timeout ends all that was started"
+            "the environment is built from scratch, and a timeout kills all started processes"
                 .to_owned(),
         );
         Ok(lines)
@@ -78,11 +77,11 @@ impl Sandbox for NoSandbox {
 
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {
         let what = if spec.network == Network::Proxy {
-            "a way out through a proxy"
+            "network access through a proxy"
         } else if let Some(bound) = spec.bounds.asked() {
             bound
         } else if !spec.reach.contains(&Reach::all()) {
-            "a part of the workspace"
+            "showing only a part of the workspace"
         } else if !spec.mounts.is_empty() {
             "mounts"
         } else {
@@ -91,7 +90,7 @@ impl Sandbox for NoSandbox {
         Err(Fault::CannotHold {
             sandbox: NAME,
             what,
-            why: "there is no sandbox that could".to_owned(),
+            why: "commands run without a sandbox".to_owned(),
         })
     }
 
@@ -124,17 +123,17 @@ fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
         .child(Vec::new())
 }
 
-/// What a program that is started leads: what it starts belongs to that, and is ended with it.
+/// The unit that a started program leads. Its descendants belong to the same unit and are killed with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lead {
-    /// A group of processes.
+    /// A process group.
     Group,
-    /// A session, which has no terminal that it could type into.
+    /// A session, which has no terminal to type into.
     #[cfg(target_os = "macos")]
     Session,
 }
 
-/// Starts a program with these variables and nothing else, held with all that it starts.
+/// Starts a program with only these variables. The returned handle covers all its descendants.
 pub(super) fn run(
     mut command: Command,
     variables: Variables,
@@ -189,13 +188,13 @@ fn refused(error: io::Error, spec: &Spec, arguments: &[String]) -> Fault {
         },
         io::ErrorKind::NotFound => Fault::NotExecutable {
             program,
-            why: "the program that its first line names is not there",
+            why: "the interpreter named in its first line does not exist",
         },
         _ => Fault::io("a command could not be started")(error),
     }
 }
 
-/// What no other command is marked with.
+/// Returns a unique value for [`MARK`].
 pub(super) fn mark() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -209,19 +208,19 @@ pub(super) fn mark() -> String {
     )
 }
 
-/// A command that runs, with all that it has started.
+/// A running command and all its descendants.
 pub(super) struct Running {
     process: tree::Process,
     group: Option<u32>,
     mark: String,
     exit: Option<Exit>,
-    /// Ends the command when this process does.
+    /// Kills the command when this process dies.
     #[cfg(unix)]
     watch: Option<watch::Watch>,
 }
 
 impl Running {
-    /// As what every sandbox gives.
+    /// Converts it to the type that every sandbox returns.
     pub(super) fn child(mut self, covered: Vec<Seen>) -> Result<Child, Fault> {
         let (stdin, stdout, stderr) = tree::pipes(&mut self.process).ok_or_else(|| {
             Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into())
@@ -242,7 +241,7 @@ impl Running {
         let status = tree::wait(&mut self.process)
             .await
             .map_err(Fault::io("a command cannot be waited for"))?;
-        // What it has left behind ends with it.
+        // Background processes that it left behind are killed with it.
         signal(self.group, &self.mark, Signal::Kill);
         let exit = Exit {
             code: code(status),
@@ -302,11 +301,11 @@ fn code(status: std::process::ExitStatus) -> i32 {
     status.code().unwrap_or(1)
 }
 
-/// How often what was started is looked for: each time it may have started something while we looked.
+/// The number of scans for processes of a command: it may start more of them during a scan.
 #[cfg(target_os = "linux")]
 const ROUNDS: usize = 50;
 
-/// Signals the group of the command, and whatever carries its mark.
+/// Signals the process group of the command and all processes that carry its mark.
 #[cfg(target_os = "linux")]
 fn signal(group: Option<u32>, mark: &str, signal: Signal) {
     use rustix::process::{Pid, kill_process, kill_process_group};
@@ -332,7 +331,7 @@ fn signal(group: Option<u32>, mark: &str, signal: Signal) {
     }
 }
 
-/// The processes that have this among their variables and are not gone.
+/// Returns the live processes that have this environment variable.
 #[cfg(target_os = "linux")]
 fn marked(variable: &[u8]) -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -346,7 +345,7 @@ fn marked(variable: &[u8]) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Signals the group of the command.
+/// Signals the process group of the command.
 #[cfg(all(unix, not(target_os = "linux")))]
 fn signal(group: Option<u32>, _: &str, signal: Signal) {
     use rustix::process::{Pid, kill_process_group};
@@ -362,5 +361,5 @@ fn signal(group: Option<u32>, _: &str, signal: Signal) {
 
 #[cfg(not(unix))]
 fn signal(_: Option<u32>, _: &str, _: Signal) {
-    // The job object is closed with the hold on it, and nobody can be asked to end.
+    // Dropping the handle closes the job object. Windows has no signal that asks a process to exit.
 }

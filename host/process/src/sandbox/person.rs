@@ -1,4 +1,4 @@
-//! Whose commits git makes: the name and address of whoever runs this, and nothing else of their settings.
+//! The author of git commits: reads only the user's name and address from their settings.
 
 #[cfg(target_os = "linux")]
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use mimir_core::files::{self, Links};
 
-/// Nobody writes longer settings by hand.
+/// The maximum size of a settings file in bytes; files written by hand are smaller.
 const LONGEST: u64 = 1 << 20;
 
-/// Who somebody is to git.
+/// The name and address of a git user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Person {
     name: Option<String>,
@@ -17,10 +17,10 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// As the settings in this home say.
+    /// Reads the settings in this home directory.
     pub(super) fn of(home: &Path) -> Self {
         let mut all = Self::default();
-        // The second one goes before the first, as it does for git.
+        // The second file takes precedence over the first, as in git.
         for file in [".config/git/config", ".gitconfig"] {
             if let Ok(text) = files::read_text(&home.join(file), Links::Followed, LONGEST) {
                 let own = Self::parse(&text);
@@ -31,7 +31,7 @@ impl Person {
         all
     }
 
-    /// Of a file, the section `user`.
+    /// Parses the section `user` of a file.
     fn parse(text: &str) -> Self {
         let mut person = Self::default();
         let mut here = false;
@@ -56,14 +56,14 @@ impl Person {
         person
     }
 
-    /// Each setting of git that says so, with its value.
+    /// Returns the git settings that are present, with their values.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         [("user.name", &self.name), ("user.email", &self.email)]
             .into_iter()
             .filter_map(|(key, value)| Some((key, value.as_deref()?)))
     }
 
-    /// The settings of the machine, as git in the sandbox reads them.
+    /// Returns the system-wide settings file for git in the sandbox.
     #[cfg(target_os = "linux")]
     pub(super) fn settings(&self) -> String {
         let mut text = String::new();
@@ -80,7 +80,7 @@ impl Person {
     }
 }
 
-/// A value without its quotes and the comment after it.
+/// Removes quotes and a trailing comment from a value.
 fn plain(value: &str) -> String {
     let mut text = String::new();
     let (mut quoted, mut letters) = (false, value.trim().chars());

@@ -1,11 +1,12 @@
-//! A sandbox of what the Linux kernel has: namespaces, mounts, Landlock, a filter of system calls, control groups and
-//! limits. Made in this process, without any program that has rights of its own; where that is not let, by bubblewrap.
+//! A sandbox built from Linux kernel features: namespaces, mounts, Landlock, a system call filter, control groups and
+//! resource limits. This process builds it itself, without a setuid helper; where the system does not allow that,
+//! bubblewrap builds it.
 //!
-//! What a command sees: the programs and libraries of this machine and the person's toolchains, read-only; its
-//! workspace, writable but for what the rules cover; a home, a temporary folder and devices of its own; the processes
-//! that it starts itself; and a network of which it is the only machine.
+//! A command sees the programs and libraries of this machine and the user's toolchains, read-only; its workspace,
+//! writable except for what the path rules cover; a private home, temporary folder and devices; only its own
+//! processes; and a network with no other machine.
 //!
-//! Linux 5.12 or newer, as the first that sets attributes of a whole tree of mounts.
+//! Needs Linux 5.12, the first version that can set attributes of a whole mount tree.
 
 mod berth;
 mod bubblewrap;
@@ -38,10 +39,11 @@ use view::View;
 
 const NAME: &str = "process";
 
-/// How long it may take until a sandbox stands. It takes milliseconds; more than this on a busy machine is a fault.
+/// The time limit for building a sandbox. It normally takes milliseconds; more than this is a fault even on a busy
+/// machine.
 const SETUP_MOST: Duration = Duration::from_secs(20);
 
-/// What a shell says of a program that was killed.
+/// The exit code that a shell reports for a killed program.
 const KILLED: i32 = 128 + libc::SIGKILL;
 
 /// The sandbox `process`.
@@ -51,27 +53,27 @@ pub struct ProcessSandbox {
     groups: Tree,
     berths: Berths,
     landlock: Option<ABI>,
-    /// What this process was called with.
+    /// The memory that holds the command line of this process.
     called: Option<sys::Called>,
     filter: Result<BpfProgram, String>,
-    /// Whether bubblewrap is to make it, whatever this process could.
+    /// True if bubblewrap must build it, even if this process could.
     wrapped: bool,
-    /// Whether a command can be run in it: found out by running one.
+    /// The result of the first test command, which shows if commands can run.
     tried: OnceLock<Result<Gives, String>>,
 }
 
-/// Who makes the sandbox.
+/// The builder of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Us,
     Bubblewrap(&'static Path),
 }
 
-/// What a trial has shown.
+/// The result of the test command.
 #[derive(Debug, Clone, Copy)]
 struct Gives {
     by: By,
-    /// Whether a command sees its own processes in `/proc`. In some containers nobody may mount that.
+    /// True if a command sees its own processes in `/proc`. Some containers do not allow mounting it.
     proc: bool,
 }
 
@@ -82,7 +84,7 @@ impl Default for ProcessSandbox {
 }
 
 impl ProcessSandbox {
-    /// Looks at what this machine has. That costs some files to be looked at, and nothing is run.
+    /// Inspects the machine. This reads some files and runs no program.
     pub fn new() -> Self {
         let ambient = Ambient::of_this_process();
         Self {
@@ -98,7 +100,7 @@ impl ProcessSandbox {
         }
     }
 
-    /// A sandbox made by bubblewrap, even where this process could make it.
+    /// Creates a sandbox built by bubblewrap, even if this process could build it.
     pub fn by_bubblewrap() -> Self {
         Self {
             wrapped: true,
@@ -106,7 +108,7 @@ impl ProcessSandbox {
         }
     }
 
-    /// A sandbox without control groups, even where some could be made.
+    /// Creates a sandbox without control groups, even if they are available.
     pub fn without_control_groups() -> Self {
         Self {
             groups: Tree::default(),
@@ -121,8 +123,8 @@ impl ProcessSandbox {
             .map_err(|why| Fault::Unavailable { sandbox: NAME, why })
     }
 
-    /// Bytes of memory that each process of a command may have, where no control group holds all of them together: the
-    /// bound of the command, or half of what the machine has.
+    /// Returns the memory limit in bytes for each process of a command if no control group limits them together: the
+    /// limit of the command, or half of the machine's memory.
     fn memory_of_each(&self, bounds: &Bounds) -> Option<u64> {
         if self.groups.holds_memory() {
             return None;
@@ -132,7 +134,8 @@ impl ProcessSandbox {
         Some(bounds.memory.value().min(machine / 2))
     }
 
-    /// By a group, or by the limit that the kernel has for each user, from which root is exempt.
+    /// Returns true if the number of processes can be limited: by a control group, or by the kernel's limit per user,
+    /// from which root is exempt.
     fn holds_processes(&self) -> bool {
         self.groups.holds_processes() || !rustix::process::geteuid().is_root()
     }
@@ -147,7 +150,7 @@ impl Sandbox for ProcessSandbox {
         let gives = self.tried()?;
         let held = |holds: bool, what: String| match holds {
             true => what,
-            false => format!("{what}: cannot be held here, no control group can be made"),
+            false => format!("{what} (not enforced: no control group can be created here)"),
         };
         let bound = |bound: Bound| mimir_core::text::bytes(bound.value());
         let wrapped = match gives.by {
@@ -158,12 +161,12 @@ impl Sandbox for ProcessSandbox {
             .iter()
             .map(|bwrap| {
                 format!(
-                    "made by bubblewrap ({bwrap}), since mimir may make no namespaces here itself"
+                    "built by bubblewrap ({bwrap}), because mimir itself may not create namespaces here"
                 )
             })
             .collect();
         lines.extend([
-            "programs and toolchains read-only, workspace writable, home its own".to_owned(),
+            "programs and toolchains read-only, workspace writable, private home".to_owned(),
             match wrapped {
                 None => "shared by the commands of one session: /tmp and the network",
                 Some(_) => super::APART,
@@ -173,22 +176,22 @@ impl Sandbox for ProcessSandbox {
                 .to_owned(),
             match gives.proc {
                 true => "/proc: its own processes, read-only".to_owned(),
-                false => "/proc: empty, since this machine lets nobody mount it (a container?)"
+                false => "/proc: empty, because this machine does not allow mounting it (a container?)"
                     .to_owned(),
             },
-            "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy"
+            "network: only its own loopback; with `networkAccess: true`, what `network` allows, through a proxy"
                 .to_owned(),
             match self.landlock {
-                _ if wrapped.is_some() => "Landlock: bubblewrap applies none; the mounts hold without it".to_owned(),
+                _ if wrapped.is_some() => "Landlock: not applied by bubblewrap; the mounts protect files without it".to_owned(),
                 Some(abi) => format!("Landlock: version {abi}"),
-                None => "Landlock: this kernel has none; the mounts hold without it".to_owned(),
+                None => "Landlock: not supported by this kernel; the mounts protect files without it".to_owned(),
             },
             "system calls: filtered".to_owned(),
             match self.memory_of_each(bounds) {
                 None => format!("memory: {}", bound(bounds.memory)),
                 Some(each) => format!(
-                    "memory: {} for each process (RLIMIT_DATA); all of them together are not bounded, since no control \
-                     group can be made",
+                    "memory: {} for each process (RLIMIT_DATA); not limited in total, because no control group can be \
+                     created here",
                     mimir_core::text::bytes(each)
                 ),
             },
@@ -198,7 +201,7 @@ impl Sandbox for ProcessSandbox {
             ),
             held(
                 self.groups.holds_cpu(),
-                "processor time: where it is asked for".to_owned(),
+                "processor time: if a limit is set".to_owned(),
             ),
         ]);
         Ok(lines)
@@ -214,8 +217,8 @@ impl Sandbox for ProcessSandbox {
             By::Bubblewrap(_) => Err(Fault::CannotHold {
                 sandbox: NAME,
                 what: "named ports",
-                why: "it is made by bubblewrap here, where each command has a network of its own; leave `ports` out, \
-                      and start a server and what asks it in one command"
+                why: "bubblewrap builds it here and gives each command its own network; leave `ports` out and \
+                      start a server and its client in one command"
                     .to_owned(),
             }),
         }
@@ -229,21 +232,21 @@ impl Sandbox for ProcessSandbox {
                 why: why.to_owned(),
             })
         };
-        let no_group = "no control group can be made below the one that this process is in";
+        let no_group = "no control group can be created below the one of this process";
         if spec.network == Network::Host {
             return cannot(
                 "the network of this machine",
-                "it has a network of its own, and a proxy as the way out of it",
+                "its commands have their own network and reach others only through a proxy",
             );
         }
         if spec.bounds.memory.asked() && !self.groups.holds_memory() {
-            return cannot("a bound of memory", no_group);
+            return cannot("a memory limit", no_group);
         }
         if spec.bounds.cpu.is_some() && !self.groups.holds_cpu() {
-            return cannot("a bound of processor time", no_group);
+            return cannot("a limit of processor time", no_group);
         }
         if spec.bounds.processes.asked() && !self.holds_processes() {
-            return cannot("a bound of processes", no_group);
+            return cannot("a limit of processes", no_group);
         }
         if !self.view.takes(&spec.workspace) {
             return Err(Fault::Workspace(spec.workspace.clone()));
@@ -259,7 +262,7 @@ impl Sandbox for ProcessSandbox {
                 return Err(Fault::CannotHold {
                     sandbox: NAME,
                     what: "access to the network",
-                    why: "nobody is here to judge its requests".to_owned(),
+                    why: "no proxy is available to check its requests".to_owned(),
                 });
             }
             match gives.by {

@@ -1,8 +1,9 @@
-//! The sandbox `process` on macOS: the system's own, by `sandbox-exec` and a profile made for each command.
+//! The sandbox `process` on macOS: the built-in sandbox, through `sandbox-exec` and a profile generated for each
+//! command.
 //!
-//! It compiles, and its profile is tested as text; nobody has run it yet. It hides and protects files, has no network
-//! and a home and a temporary folder of its own. There is nothing on macOS that holds a bound of memory, of processes or
-//! of processor time over a whole tree, so who asks for one is refused.
+//! It compiles and its profile is tested as text, but it has never been run. It hides and protects files, blocks the
+//! network, and provides a private home and temporary folder. macOS cannot limit memory, processes or processor time
+//! of a whole process tree, so commands with such a limit are refused.
 
 #[cfg(any(test, target_os = "macos"))]
 mod profile;
@@ -27,7 +28,7 @@ mod here {
 
     const NAME: &str = "process";
 
-    /// What applies a profile.
+    /// The program that applies a profile.
     const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
     /// The sandbox `process` of macOS.
@@ -43,7 +44,7 @@ mod here {
     }
 
     impl SeatbeltSandbox {
-        /// Looks at the environment of this process.
+        /// Reads the environment of this process.
         pub fn new() -> Self {
             Self {
                 ambient: Ambient::of_this_process(),
@@ -81,7 +82,7 @@ mod here {
             let mut variables =
                 self.ambient
                     .of(spec, &self.ambient.path, &room.0, &room.0, PROXY)?;
-            // The home is the room: toolchains would look for themselves there.
+            // The private home is a temporary folder, where toolchains would look for themselves in vain.
             for (name, folder) in homes {
                 variables.entry(name.into()).or_insert(folder.into());
             }
@@ -100,7 +101,7 @@ mod here {
         }
     }
 
-    /// A folder that is gone when the command is.
+    /// A temporary folder that is removed together with the command.
     struct Room(PathBuf);
 
     impl Room {
@@ -118,7 +119,7 @@ mod here {
         }
     }
 
-    /// A command with its room.
+    /// A command and its temporary folder.
     struct Housed {
         handle: Box<dyn Handle>,
         room: Option<Room>,
@@ -149,15 +150,15 @@ mod here {
 
         fn gives(&self, _: &Bounds) -> Result<Vec<String>, Fault> {
             if !Path::new(PROGRAM).is_file() {
-                let why = format!("there is no {PROGRAM}");
+                let why = format!("`{PROGRAM}` does not exist");
                 return Err(Fault::Unavailable { sandbox: NAME, why });
             }
             Ok(vec![
-                "untested: written from what the system documents, and run by nobody yet".to_owned(),
-                "programs and toolchains read-only, workspace writable, home and temporary folder its own"
+                "untested: written from the documentation of the system, but never run".to_owned(),
+                "programs and toolchains read-only, workspace writable, private home and temporary folder"
                     .to_owned(),
                 "network: none".to_owned(),
-                "memory, processes, processor time: cannot be held here".to_owned(),
+                "memory, processes, processor time: not limited here".to_owned(),
             ])
         }
 
@@ -172,14 +173,14 @@ mod here {
             } else if let Some(bound) = spec.bounds.asked() {
                 bound
             } else if elsewhere {
-                "a folder at another place than its own"
+                "mounting a folder at another path"
             } else {
                 return Ok(());
             };
             Err(Fault::CannotHold {
                 sandbox: NAME,
                 what,
-                why: "the sandbox of macOS has nothing for that".to_owned(),
+                why: "the macOS sandbox cannot do that".to_owned(),
             })
         }
 

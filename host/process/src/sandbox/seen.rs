@@ -1,7 +1,7 @@
-//! What stands at a path, so that it is known later if something else does.
+//! The identity of a file at a path, used to detect later that another file has taken its place.
 //!
-//! A mount is over what is there. If that is replaced by another program, as editors do when they save, the mount goes
-//! with the old file, and the new one is as open as all others.
+//! A mount covers a file, not a name. If the file is replaced, as editors do when they save, the mount stays with the
+//! old file and the new one is not protected.
 
 #[cfg(target_os = "linux")]
 use std::fs::File;
@@ -12,19 +12,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A file or folder by what cannot be given to another one.
+/// A file or folder, identified by properties that another one cannot take over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     path: PathBuf,
-    /// Its device and its number there.
+    /// The device and inode number.
     number: (u64, u64),
-    /// Numbers are used again, and this is not.
+    /// The creation time: unlike inode numbers it is not reused.
     born: Option<SystemTime>,
 }
 
 impl Seen {
-    /// What is there now; nothing if there is nothing, or a socket: it comes and goes with the program that listens on
-    /// it.
+    /// Identifies the file at `path`. Returns `None` if it does not exist or is a socket: sockets come and go with the
+    /// program that listens on them.
     #[cfg(unix)]
     pub(crate) fn of(path: &Path) -> Option<Self> {
         use std::os::unix::fs::FileTypeExt;
@@ -33,18 +33,18 @@ impl Seen {
         (!metadata.file_type().is_socket()).then(|| Self::with(path, &metadata))
     }
 
-    /// What is there now, reached by a path that has no link in it.
+    /// Identifies the file at a path that must not contain a symbolic link.
     #[cfg(target_os = "linux")]
     pub(super) fn by_no_link(path: &Path) -> io::Result<Self> {
         let file = open_by_no_link(path)?;
         Ok(Self::with(path, &File::from(file).metadata()?))
     }
 
-    /// What is there now, reached by a path that had no link in it a moment ago.
+    /// Identifies the file at a path that must not contain a symbolic link. The check for links is not atomic here.
     #[cfg(all(unix, not(target_os = "linux")))]
     pub(super) fn by_no_link(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
-            return Err(io::Error::other("there is a link in its path"));
+            return Err(io::Error::other("its path contains a symbolic link"));
         }
         Ok(Self::with(path, &path.symlink_metadata()?))
     }
@@ -60,30 +60,30 @@ impl Seen {
         }
     }
 
-    /// Whether it is what this file is, wherever that was found.
+    /// Returns true if the open file is this one, regardless of its path.
     #[cfg(target_os = "linux")]
     pub(super) fn is_in(&self, file: &File) -> io::Result<bool> {
         let other = Self::with(&self.path, &file.metadata()?);
         Ok(other == *self)
     }
 
-    /// No sandbox of other systems covers anything.
+    /// No sandbox on other systems covers files.
     #[cfg(not(unix))]
     pub(crate) fn of(_: &Path) -> Option<Self> {
         None
     }
 
-    /// Where it stands.
+    /// Returns the path at which it was seen.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is still what stands there.
+    /// Returns true if the path still leads to this file.
     pub(crate) fn stays(&self) -> bool {
         Self::of(&self.path).as_ref() == Some(self)
     }
 
-    /// Whether it can be told from another one that has got its number.
+    /// Returns true if the file can be told apart from a later one with the same inode number.
     #[cfg(unix)]
     pub(super) fn is_sure(&self) -> bool {
         self.born.is_some()
@@ -111,8 +111,8 @@ mod tests {
         assert!(!seen.stays());
     }
 }
-/// A hold on something of this machine, by a path that has no link in it. It is one system call, so that it can be made
-/// between a fork and what runs then.
+/// Opens a path that must not contain a symbolic link. It is a single system call, so it is safe between fork and
+/// exec.
 #[cfg(target_os = "linux")]
 pub(crate) fn open_by_no_link(
     path: impl rustix::path::Arg,

@@ -1,5 +1,5 @@
-//! Resources that the commands of one session share: a network, in which a server of one is reached by the next, and a
-//! temporary folder.
+//! Resources that the commands of one session share: a network, so that one command can reach a server started by
+//! another, and a temporary folder.
 
 use std::fmt;
 use std::io;
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(target_os = "linux")]
 use super::process::Shared;
 
-/// Resources that the commands of one session share, made by the sandbox when the first of them starts. The sandbox
-/// `process` has them where this process makes its namespaces. With bubblewrap and in containers each command is by
-/// itself.
+/// The shared resources of one session, created by the sandbox when its first command starts. The sandbox `process`
+/// supports them if this process creates the namespaces itself. With bubblewrap and in containers every command is
+/// isolated.
 #[derive(Default)]
 pub struct Session {
     #[cfg(target_os = "linux")]
@@ -26,7 +26,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Returns the shared resources, which `make` makes if there are none yet.
+    /// Returns the shared resources, created by `make` on first use.
     #[cfg(target_os = "linux")]
     pub(super) fn shared(
         &self,
@@ -39,7 +39,7 @@ impl Session {
         Ok(Arc::clone(shared.insert(Arc::new(make()?))))
     }
 
-    /// Connects to a port of the loopback of the session's commands.
+    /// Connects to a port on the loopback interface of the session's commands.
     pub async fn connect(&self, port: u16) -> io::Result<tokio::net::TcpStream> {
         #[cfg(target_os = "linux")]
         {

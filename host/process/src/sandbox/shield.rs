@@ -1,11 +1,13 @@
-//! The rules about paths, as mounts over what is there: what is read-only is covered by itself, what is hidden by
-//! nothing. They hold in the workspace, and in each folder beside it that a command may change.
+//! The path rules, as mounts over existing files: a read-only path is mounted over itself read-only, a hidden path is
+//! covered by an empty file or folder. They apply in the workspace, and in each writable folder outside it that is
+//! mounted.
 //!
-//! A mount needs something to be mounted on. What is not there yet is made impossible by an empty folder where one
-//! does no harm; the rest is watched for while the command runs (see `run/guard.rs`). A repository or a secret that a
-//! command makes itself, in a folder where none was, is its own.
+//! A mount needs an existing path. Missing paths are blocked by creating an empty folder where that does no harm; the
+//! rest is watched while the command runs (see `run/guard.rs`). A repository or a secret that a command creates
+//! itself, in a folder that had none, is not protected from it.
 //!
-//! A socket on which a program outside listens is a way out, and covered like a secret (see [`sockets`](super::sockets)).
+//! A socket on which a program outside listens would bypass the sandbox, and is covered like a secret (see
+//! [`sockets`](super::sockets)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,31 +25,31 @@ mod repositories;
 
 use repositories::{HOOKS, MODULES, is_inner};
 
-/// What comes over a place.
+/// The mount over a protected path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cover {
-    /// Itself, so that it stays where it is.
+    /// The path itself, unchanged, so that it cannot be moved.
     Pin,
-    /// Itself, to be read only.
+    /// The path itself, read-only.
     ReadOnly,
-    /// Nothing that could be read.
+    /// An unreadable file or an empty folder.
     Nothing {
-        /// Whether it is a folder.
+        /// True for a folder.
         folder: bool,
     },
 }
 
-/// Folders in which git looks for itself, and of which each entry is judged by its name alone.
+/// Folders that git finds by itself. Rules apply to each of their entries by name alone.
 const REPOSITORY: &str = ".git";
 
-/// Made, empty, in the workspace if it is missing: it is ours.
+/// The settings folder of mimir. It is created empty in the workspace if it is missing.
 const OURS: &str = ".mimir";
 
-/// More than this is no workspace, but a collection of test fixtures.
+/// The maximum number of covered files. A folder with more is a collection of test fixtures rather than a workspace.
 const COVERS_MOST: usize = 4_000;
 
-/// Finds what is to be covered: paths below the workspace, those above before those below. `writes` says whether the
-/// command may change anything.
+/// Finds the paths to cover, relative to the workspace, parents before children. `writes` is true if the command may
+/// change files at all.
 pub(super) fn covers(
     sandbox: &'static str,
     workspace: &Path,
@@ -63,22 +65,22 @@ pub(super) fn covers(
     found.all(sandbox)
 }
 
-/// Something to be covered in a folder beside the workspace.
+/// A path to cover in a mounted folder outside the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Beside {
-    /// What it is on this machine.
+    /// The path on this machine.
     pub(super) from: PathBuf,
-    /// Where the command sees it.
+    /// The path in the sandbox.
     pub(super) at: PathBuf,
     pub(super) with: Cover,
 }
 
-/// Finds the same in the folders beside the workspace that the command may change, without what cannot be changed for
-/// what is above it. It goes over the mounts of those folders.
+/// Finds the paths to cover in the writable mounted folders outside the workspace. Paths below a read-only cover are
+/// left out. The covers go on top of the mounts of those folders.
 pub(super) fn covers_beside(sandbox: &'static str, spec: &Spec) -> Result<Vec<Beside>, Fault> {
     let mut all = Vec::new();
     for (mount, ground) in beside(spec) {
-        // What the workspace has is covered there.
+        // The workspace has covers of its own.
         let mut seen = closed(spec);
         if mount.from == mount.at {
             seen.extend(spec.parts().into_iter().map(|(part, _)| part));
@@ -114,12 +116,13 @@ pub(super) fn covers_beside(sandbox: &'static str, spec: &Spec) -> Result<Vec<Be
 struct Found<'a> {
     ground: &'a Ground,
     rules: &'a PathRules,
-    /// Whether the command may change anything.
+    /// True if the command may change files at all.
     writes: bool,
-    /// Folders that are covered otherwise.
+    /// Folders that are covered separately.
     seen: Vec<PathBuf>,
     covers: BTreeMap<PathBuf, Cover>,
-    /// Those that are covered: who shows a folder beside the workspace may mean the socket in it.
+    /// The sockets to cover in the workspace. `None` for mounted folders, which may be mounted for the sake of a
+    /// socket in them.
     sockets: Option<Sockets>,
 }
 
@@ -135,7 +138,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// All of it, sorted by path, so that what is above comes first.
+    /// Returns all covers sorted by path, so that parents come first.
     fn all(mut self, sandbox: &'static str) -> Result<Vec<(PathBuf, Cover)>, Fault> {
         if self.ground.repository && self.keeps_hooks() {
             self.repository(&self.ground.start);
@@ -154,7 +157,7 @@ impl<'a> Found<'a> {
                 sandbox,
                 what: Fault::RULES,
                 why: format!(
-                    "{} files of `{}` are read-only or hidden, and more than {COVERS_MOST} cannot be covered",
+                    "{} files of `{}` are read-only or hidden, but at most {COVERS_MOST} can be covered",
                     self.covers.len(),
                     self.ground.folder().display()
                 ),
@@ -167,7 +170,7 @@ impl<'a> Found<'a> {
         self.ground.base.join(path)
     }
 
-    /// Looks through a folder in which only the rules of a person count, as far as one may match below it.
+    /// Scans a folder in which only the user's own rules apply, as far down as one of them may match.
     fn denied(&mut self, at: &str) -> io::Result<()> {
         let rules = self.rules;
         if !rules.may_deny_below(at) {
@@ -181,7 +184,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Looks through a folder, `at` below where paths begin.
+    /// Scans a folder. `at` is relative to the base of the paths.
     fn folder(&mut self, at: &str) -> io::Result<()> {
         let folder = self.real(at);
         if self.seen.contains(&folder) {
@@ -193,7 +196,7 @@ impl<'a> Found<'a> {
         }
         let entries = match folder.read_dir() {
             Ok(entries) => entries,
-            // It has gone meanwhile, or is closed to us and so to the command.
+            // It has been removed meanwhile, or is unreadable for this process and therefore for the command.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -208,7 +211,7 @@ impl<'a> Found<'a> {
         let mut head = false;
         for entry in entries {
             let entry = entry?;
-            // No rule matches a name that is no text.
+            // Rules never match a name that is not valid UTF-8.
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
@@ -237,8 +240,9 @@ impl<'a> Found<'a> {
                 _ if is_socket(kind) && self.lead_out(&path) => {
                     self.cover(&path, kind, Cover::Nothing { folder: false });
                 }
-                // What git writes of submodules, and of the worktree that the workspace is, is let, but for what it
-                // obeys. The worktrees of a repository in the workspace are others.
+                // Git may write its data of submodules, and of the worktree that the workspace is, except for the
+                // files that it obeys. Worktrees in the workspace's own repository are other checkouts and stay
+                // read-only.
                 Verdict::ReadOnly { .. }
                     if repository && is_inner(&name) && (!self.ground.own || name == MODULES) =>
                 {
@@ -256,7 +260,7 @@ impl<'a> Found<'a> {
                 self.folder(&path)?;
             }
         }
-        // One in the workspace is a fixture of its tests, and nobody works in it.
+        // A bare repository in the workspace is a test fixture in which git does not run.
         if head && !repository && !self.ground.own {
             self.bare(at, &folder);
         }
@@ -281,12 +285,12 @@ impl<'a> Found<'a> {
         self.covers.insert(path.to_owned(), strictest);
     }
 
-    /// Pins the folders above a covered path whose place the rules depend on: `a` and `a/keys` for the rule
-    /// `a/keys/**`. Renaming such a folder would take the covered files to a path that no rule names, or let another
-    /// folder take its place. A rename of a mount point fails with EBUSY.
+    /// Pins the parent folders of a covered path that a rule names, such as `a` and `a/keys` for `a/keys/**`. Renaming
+    /// such a folder would take the covered files to a path that no rule matches, or let another folder take its
+    /// place. Renaming a mount point fails with EBUSY.
     fn pin_above(&mut self, path: &Path) {
         let start = Path::new(&self.ground.start);
-        // The folder that was mounted cannot be renamed anyway.
+        // A mounted folder cannot be renamed anyway.
         let above = path.ancestors().skip(1);
         for folder in above.take_while(|folder| *folder != start && folder.starts_with(start)) {
             if self.covers.contains_key(folder) {
@@ -301,8 +305,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A link is not covered itself, but what it leads to is, if that is in the same folder. What is outside of it is
-    /// not there for the command.
+    /// Covers the target of a symbolic link instead of the link, if the target is in the same folder. A target outside
+    /// is not visible to the command.
     fn link(&mut self, path: &Path, with: Cover) {
         let Ok(real) = self.real(path).canonicalize() else {
             return;

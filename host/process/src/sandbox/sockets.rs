@@ -1,44 +1,44 @@
-//! Sockets in a workspace on which programs outside of every sandbox listen: an engine of containers, an agent with
-//! keys. A sandbox has a network of its own, but what is reached by a path is reached from there too.
+//! Unix sockets in a workspace on which programs outside any sandbox listen, such as a container engine or a key
+//! agent. A sandbox has its own network, but a socket with a path can be reached from inside.
 //!
-//! One that a command of this program listens on, in a network of its own, is no way out: a server in the background and
-//! a client of it belong together. One on which nobody listens any more is a file that can be removed.
+//! A socket on which a command of this program listens, in its own network, is harmless: a background server and its
+//! client belong together. A socket without a listener is a plain file that can be removed.
 //!
-//! What comes to be listened on after a command has started is not covered for it.
+//! A socket that gets its listener after a command has started is not covered for that command.
 
 use std::cell::OnceCell;
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Whether it is a socket.
+/// Returns true for sockets.
 pub(super) fn is_socket(kind: FileType) -> bool {
     kind.is_socket()
 }
 
-/// The sockets that are listened on, by the names that programs have given them. Each is found out when it is asked
-/// about: most workspaces have none, and to look at all processes takes longer than all else here.
+/// The sockets that have a listener, by the names that programs bound them to. Both lists are read on first use: most
+/// workspaces have no sockets, and scanning all processes is the slowest step here.
 #[derive(Default)]
 pub(super) struct Sockets {
-    /// In the network of this machine.
+    /// Sockets in the network of this machine.
     outside: OnceCell<Vec<PathBuf>>,
-    /// In the networks of the commands of this program.
+    /// Sockets in the networks of the commands of this program.
     own: OnceCell<Vec<PathBuf>>,
 }
 
 impl Sockets {
-    /// Whether a program outside listens on it.
+    /// Returns true if a program outside the sandbox listens on the socket.
     pub(super) fn lead_out(&self, path: &Path) -> bool {
         let is_it = |name: &PathBuf| match name.is_absolute() {
             true => name == path || name.canonicalize().is_ok_and(|real| real == path),
-            // It was named from a folder that is not known.
+            // It was bound relative to an unknown folder.
             false => name.file_name() == path.file_name(),
         };
         let outside = self.outside().iter().any(is_it);
         outside || (!self.own().iter().any(is_it) && answers(path))
     }
 
-    /// Those that are bound to a place below the workspace, wherever: folders of packages are not looked through.
+    /// Returns the sockets bound below the workspace at any depth: the file search skips package folders.
     pub(super) fn bound_below(&self, workspace: &Path) -> Vec<PathBuf> {
         let all = self.outside().iter();
         let real = all.filter_map(|name| name.is_absolute().then(|| name.canonicalize().ok())?);
@@ -81,7 +81,7 @@ fn own() -> Vec<PathBuf> {
     own
 }
 
-/// The list of another system is not known: who answers is outside.
+/// Other systems have no such list: any listener counts as outside.
 #[cfg(not(target_os = "linux"))]
 fn outside() -> Vec<PathBuf> {
     Vec::new()
@@ -92,14 +92,15 @@ fn own() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// The paths of the sockets in the network of a process, each once: a connection has the name of its listener.
+/// Returns the paths of the sockets in the network of a process, without duplicates: a connection has the name of its
+/// listener.
 #[cfg(target_os = "linux")]
 fn names(process: &str) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
 
     let all = std::fs::read(format!("/proc/{process}/net/unix")).unwrap_or_default();
     let lines = all.split(|byte| *byte == b'\n').skip(1);
-    // Six numbers, its own number, and its name, which may have spaces.
+    // Each line has six numbers, the inode and the name, which may contain spaces.
     let name = |line: &[u8]| {
         let mut rest = line;
         for _ in 0..7 {
@@ -115,7 +116,7 @@ fn names(process: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// All processes that this one has started, with what they have.
+/// Returns all descendants of this process.
 #[cfg(target_os = "linux")]
 fn below_this_one() -> Vec<u32> {
     let mut open = vec![std::process::id()];
@@ -137,8 +138,8 @@ fn below_this_one() -> Vec<u32> {
     all
 }
 
-/// Whether somebody listens: asked at the socket itself, by a path that has no link in it and is no longer than such an
-/// address may be.
+/// Returns true if the socket has a listener, by connecting to it. The path must not contain a symbolic link or be
+/// longer than a socket address allows.
 #[cfg(target_os = "linux")]
 fn answers(path: &Path) -> bool {
     use rustix::fd::AsRawFd;
@@ -155,7 +156,7 @@ fn answers(path: &Path) -> bool {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &at)
     });
-    // One that has no room, or is of another kind, is there all the same.
+    // A full backlog or another socket type also means that there is a listener.
     !matches!(asked, Err(Errno::CONNREFUSED | Errno::NOENT))
 }
 

@@ -1,4 +1,4 @@
-//! What is to run and what it gets, in words that every sandbox understands.
+//! The description of a command and its permissions, independent of the sandbox.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,65 +12,65 @@ use mimir_net::Proxy;
 use super::session::Session;
 use crate::outside::Refusals;
 
-/// One command, with all that it gets. What is not in here, it does not get.
+/// A command and everything that it gets. Anything that is not listed here is not available to it.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// What is to run.
+    /// The program to run.
     pub program: Program,
-    /// The folder that it works in and may change, canonical.
+    /// The workspace, canonical. The command may change it.
     pub workspace: PathBuf,
-    /// Where it starts: the workspace, or a folder in it; canonical.
+    /// The working directory: the workspace, or a folder in it; canonical.
     pub directory: PathBuf,
-    /// How much of the workspace it sees.
+    /// The visible parts of the workspace.
     pub reach: Vec<Reach>,
-    /// What of that it may not change or not even read.
+    /// The path rules: files of the workspace that it may not change, or not even read.
     pub shield: PathRules,
-    /// Files and folders of this machine that are shown in the place of hidden ones, by the paths of those. A hidden
-    /// path without one is an unreadable file or an empty folder.
+    /// Files and folders of this machine that replace hidden ones, keyed by the hidden path. A hidden path without a
+    /// replacement shows up as an unreadable file or an empty folder.
     pub stand_ins: BTreeMap<PathBuf, PathBuf>,
-    /// Settings of git that go before those of a repository.
+    /// Git settings that take precedence over those of a repository.
     pub git: Vec<(String, String)>,
-    /// Mounts that are known to be repositories: what git obeys in them is read-only.
+    /// Mounts that are known to be repositories: the files that git obeys in them are read-only.
     pub repositories: Vec<PathBuf>,
-    /// The tool that runs it, as the settings name it; notes about hidden files say `tools.NAME.reveal`.
+    /// The tool that runs the command, as the settings name it; notes about hidden files mention `tools.NAME.reveal`.
     pub tool: String,
-    /// Folders beside the workspace.
+    /// Mounted folders outside the workspace.
     pub mounts: Vec<Mount>,
-    /// The mounts that belong to this command alone, by their paths on this machine: no rule about paths holds there.
+    /// The mounts that belong to this command alone, by their paths on this machine: path rules do not apply there.
     pub private: Vec<PathBuf>,
-    /// Variables beside those that every command gets; these win.
+    /// Variables in addition to the default ones; these take precedence.
     pub environment: Vec<(String, String)>,
-    /// What it reads from its standard input.
+    /// The standard input.
     pub stdin: Stdin,
-    /// What it reaches over the network.
+    /// The network access.
     pub network: Network,
-    /// What lets its requests through, where it is to reach the network by [`Network::Proxy`].
+    /// The proxy that checks its requests; required by [`Network::Proxy`].
     pub proxy: Option<Proxy>,
-    /// The tunnels that were refused to it.
+    /// The tunnels that the proxy refused.
     pub refusals: Refusals,
-    /// The session whose resources it shares, where the sandbox supports that; `None` otherwise.
+    /// The session whose resources it shares, if the sandbox supports that.
     pub session: Option<Arc<Session>>,
-    /// What it may use up.
+    /// The resource limits.
     pub bounds: Bounds,
-    /// How long it may run.
+    /// The time limit.
     pub timeout: Option<Duration>,
-    /// Bytes that are kept of each of its outputs.
+    /// The number of bytes that are stored of each output.
     pub keep: usize,
 }
 
 /// The standard input of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
-    /// The null device. Programs such as `rg` search their input instead of the folder where it is a pipe.
+    /// The null device. Programs such as `rg` search their input instead of the folder if it is a pipe.
     Null,
-    /// These bytes, then its end.
+    /// These bytes, then end of file.
     Bytes(Vec<u8>),
     /// A pipe that the caller of [`Sandbox::start`](super::Sandbox::start) writes to.
     Pipe,
 }
 
 impl Stdin {
-    /// The null device where there are no bytes.
+    /// Returns [`Stdin::Null`] if there are no bytes.
     pub fn bytes(bytes: Vec<u8>) -> Self {
         match bytes.is_empty() {
             true => Self::Null,
@@ -78,7 +78,7 @@ impl Stdin {
         }
     }
 
-    /// Whether the command has the null device.
+    /// Returns true if the command reads from the null device.
     pub(super) fn is_null(&self) -> bool {
         *self == Self::Null
     }
@@ -92,7 +92,7 @@ impl Stdin {
 }
 
 impl Spec {
-    /// A command in `workspace` with what is usual: the rules that are always on, no network, the usual bounds.
+    /// Creates a command in `workspace` with the defaults: the built-in path rules, no network, the default limits.
     pub fn new(program: Program, workspace: impl Into<PathBuf>) -> Self {
         let workspace = workspace.into();
         Self {
@@ -115,13 +115,13 @@ impl Spec {
             session: None,
             bounds: Bounds::default(),
             timeout: None,
-            // As much as a call may hand back as a whole.
+            // The largest output that a call may return.
             keep: 1 << 20,
         }
     }
 
-    /// The parts of the workspace that it sees, and whether it may change them. One that leads out of it, or is not
-    /// there, is none.
+    /// Returns the visible parts of the workspace and whether each is writable. Parts that lead out of the workspace
+    /// or do not exist are left out.
     pub(super) fn parts(&self) -> Vec<(PathBuf, bool)> {
         let real = self.reach.iter().filter_map(|part| {
             let at = self.workspace.join(&part.below).canonicalize().ok()?;
@@ -132,17 +132,17 @@ impl Spec {
     }
 }
 
-/// A part of the workspace that a command sees.
+/// A part of the workspace that is visible to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// Below the workspace; empty for all of it.
+    /// The path relative to the workspace; empty for the whole workspace.
     pub below: PathBuf,
-    /// Whether it may be changed.
+    /// True if the command may change it.
     pub writable: bool,
 }
 
 impl Reach {
-    /// The whole workspace, to be changed.
+    /// Returns the whole workspace, writable.
     pub fn all() -> Self {
         Self {
             below: PathBuf::new(),
@@ -151,19 +151,19 @@ impl Reach {
     }
 }
 
-/// A folder or file of this machine that a command sees beside its workspace.
+/// A folder or file outside the workspace that is visible to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// What, canonical.
+    /// The path on this machine, canonical.
     pub from: PathBuf,
-    /// Where the command sees it.
+    /// The path in the sandbox.
     pub at: PathBuf,
-    /// Whether it may be changed.
+    /// True if the command may change it.
     pub writable: bool,
 }
 
 impl Mount {
-    /// A folder or file where it is anyway, read-only.
+    /// Returns a read-only mount with the same path inside and outside.
     pub fn here(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         Self {
@@ -174,42 +174,42 @@ impl Mount {
     }
 }
 
-/// What a command reaches over the network.
+/// The network access of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
-    /// Nothing but itself.
+    /// Only its own loopback.
     #[default]
     None,
-    /// What `mimir-net` lets through, and nothing else.
+    /// Only the requests that `mimir-net` allows.
     Proxy,
-    /// All that this machine reaches. Only the sandbox that is none gives it.
+    /// The full network of this machine. Only the sandbox `none` provides it.
     Host,
 }
 
-/// What a command may use up, with all that it starts.
+/// The resource limits of a command and all its descendants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes of memory.
     pub memory: Bound,
-    /// Processes and threads at once.
+    /// The number of processes and threads at once.
     pub processes: Bound,
-    /// Percent of one processor; more than 100 is more than one.
+    /// Percent of one processor; values above 100 mean more than one.
     pub cpu: Option<u32>,
-    /// Bytes of one file that it writes.
+    /// The size of a single file that it writes, in bytes.
     pub file_size: u64,
-    /// Files that one process has open.
+    /// The number of open files per process.
     pub open_files: u64,
 }
 
 impl Bounds {
-    /// The first of those that a person asked for.
+    /// Returns the first limit that was set explicitly.
     pub(super) fn asked(&self) -> Option<&'static str> {
         if self.memory.asked() {
-            Some("a bound of memory")
+            Some("a memory limit")
         } else if self.processes.asked() {
-            Some("a bound of processes")
+            Some("a limit of processes")
         } else {
-            self.cpu.map(|_| "a bound of processor time")
+            self.cpu.map(|_| "a limit of processor time")
         }
     }
 }
@@ -217,37 +217,37 @@ impl Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            // What links a large program in debug mode; a machine for development has more than that.
+            // Enough to link a large program in debug mode; development machines have more than that.
             memory: Bound::Usual(8 << 30),
-            // A build on many processors with a runtime of many threads in each of its compilers stays below.
+            // Enough for a build on many processors whose compilers each run a thread pool.
             processes: Bound::Usual(4096),
             cpu: None,
-            // No artefact of a build is larger; a program that writes without end is stopped.
+            // Larger than any build artefact; stops a program that writes without end.
             file_size: 32 << 30,
-            // What watchers of large trees need.
+            // Enough for file watchers of large trees.
             open_files: 65_536,
         }
     }
 }
 
-/// A bound, and whether a person asked for it: then it is held, or the command does not start.
+/// A limit. An explicit one is enforced, or the command does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// What is usual, held where the machine lets us.
+    /// A default, enforced if the machine supports it.
     Usual(u64),
-    /// What was asked for.
+    /// An explicit setting.
     Asked(u64),
 }
 
 impl Bound {
-    /// The number.
+    /// Returns the limit itself.
     pub fn value(self) -> u64 {
         match self {
             Self::Usual(value) | Self::Asked(value) => value,
         }
     }
 
-    /// Whether a person asked for it.
+    /// Returns true if it was set explicitly.
     pub fn asked(self) -> bool {
         matches!(self, Self::Asked(_))
     }

@@ -1,4 +1,4 @@
-//! System calls that no safe wrapper has. The only unsafe code of this crate, but for a line on macOS.
+//! System calls without a safe wrapper. This is the only unsafe code of the crate, except for one line on macOS.
 
 mod fork;
 
@@ -23,7 +23,7 @@ fn check(result: c_long) -> io::Result<c_long> {
     }
 }
 
-/// The same where only the number matters, and nothing may be allocated.
+/// Converts a result to the error number only, without allocating.
 fn number(result: c_long) -> Result<c_long, Errno> {
     match result {
         -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
@@ -31,40 +31,40 @@ fn number(result: c_long) -> Result<c_long, Errno> {
     }
 }
 
-/// Whose a namespace is: the namespace of users that it was made in.
+/// Returns the user namespace that owns a namespace.
 pub(super) fn owner_of(namespace: &OwnedFd) -> Result<OwnedFd, Errno> {
-    /// Of `linux/nsfs.h`.
+    /// Defined in `linux/nsfs.h`.
     const NS_GET_USERNS: libc::Ioctl = 0xb701;
-    // SAFETY: numbers only; the descriptor that the kernel hands out is nobody else's.
+    // SAFETY: the arguments are numbers; the kernel returns a new descriptor without another owner.
     unsafe {
         let owner = number(libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS).into())?;
         Ok(OwnedFd::from_raw_fd(owner as RawFd))
     }
 }
 
-/// Leaves these descriptors open for the program that `command` starts, and for no other: they are open in this process
-/// until it has started.
+/// Passes these descriptors to the program that `command` starts and closes all others in it. The descriptors must
+/// stay open in this process until the program has started.
 pub(super) fn inherit(command: &mut std::process::Command, descriptors: Vec<RawFd>) {
     use std::os::unix::process::CommandExt;
 
     let leave = move || {
-        // What a careless library has left open is for nobody.
+        // Libraries may have opened descriptors without close-on-exec.
         close_range(3, i32::MAX, true);
         for descriptor in &descriptors {
-            // SAFETY: a system call on a number. What else it could be open for is nothing that memory depends on.
+            // SAFETY: a system call on a number; it changes no memory, whatever the descriptor refers to.
             number(i64::from(unsafe {
                 libc::fcntl(*descriptor, libc::F_SETFD, 0)
             }))?;
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it makes system calls, and reads memory that was allocated before.
+    // SAFETY: between fork and exec the closure makes only system calls and reads memory allocated before.
     unsafe { command.pre_exec(leave) };
 }
 
-/// A descriptor that tells when the process that it is about has ended.
+/// Returns an asynchronous pidfd that becomes readable when its process has ended.
 pub(super) fn when_ended(process: &Arc<OwnedFd>) -> io::Result<AsyncFd<Shares>> {
-    // SAFETY: what is registered owns a share of the descriptor, which therefore stays open for as long.
+    // SAFETY: the registered value shares ownership of the descriptor, which therefore stays open as long as needed.
     Ok(
         unsafe {
             AsyncFd::register_with_interest(Shares(Arc::clone(process)), Interest::READABLE)?
@@ -72,7 +72,7 @@ pub(super) fn when_ended(process: &Arc<OwnedFd>) -> io::Result<AsyncFd<Shares>> 
     )
 }
 
-/// A share of a descriptor.
+/// A shared owner of a descriptor.
 pub(super) struct Shares(Arc<OwnedFd>);
 
 impl AsRawFd for Shares {
@@ -81,19 +81,19 @@ impl AsRawFd for Shares {
     }
 }
 
-/// Where the words that a process was started with are in its memory.
+/// The memory range of this process's command-line arguments.
 #[derive(Debug, Clone)]
 pub(super) struct Called(std::ops::Range<usize>);
 
 impl Called {
-    /// Of this process.
+    /// Finds the arguments of this process.
     pub(super) fn here() -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         Self::read(&stat)
     }
 
-    /// The name of a program, which may have spaces and brackets, is the second of these fields; the words are from
-    /// field 48 to field 49.
+    /// Parses `/proc/PID/stat`. The program name, which may contain spaces and brackets, is the second field; fields
+    /// 48 and 49 are the start and the end of the arguments.
     fn read(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace().skip(48 - 3);
@@ -101,23 +101,24 @@ impl Called {
         (begin != 0 && begin < end).then_some(Self(begin..end))
     }
 
-    /// Overwrites them, where this process is a forked copy: the system shows them to everybody who sees it.
+    /// Erases the arguments in a forked copy of this process, because `/proc` shows them to every process that can see
+    /// it.
     pub(super) fn forget(&self) {
-        // SAFETY: the kernel put the words there when this program began, in memory that is never unmapped and can be
-        // written to. The child has a copy of it, in which nothing but `inside.rs` runs, and that reads no words.
+        // SAFETY: the kernel placed the arguments there at program start, in memory that stays mapped and is writable.
+        // The child has its own copy, in which only `inside.rs` runs, and that code does not read arguments.
         unsafe { (self.0.start as *mut u8).write_bytes(0, self.0.len()) };
     }
 }
 
-/// Ends the process without running anything.
+/// Ends the process without running any cleanup.
 pub(super) fn exit(code: c_int) -> ! {
     // SAFETY: it takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Becomes another program. The lists end with a null.
+/// Executes another program. Both lists must end with a null pointer.
 pub(super) fn exec(program: &CStr, arguments: &Pointers, environment: &Pointers) -> Errno {
-    // SAFETY: both lists end with a null, and what they point to is kept by their owners.
+    // SAFETY: both lists end with a null pointer, and their owners keep the strings alive.
     unsafe {
         libc::execve(
             program.as_ptr(),
@@ -128,13 +129,13 @@ pub(super) fn exec(program: &CStr, arguments: &Pointers, environment: &Pointers)
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// A list of C strings as the kernel wants it.
+/// A null-terminated list of C strings for the kernel.
 pub(super) struct Pointers(
     Vec<*const c_char>,
     #[expect(dead_code, reason = "it keeps what is pointed to")] Vec<std::ffi::CString>,
 );
 
-// SAFETY: it points to what it owns, which does not move when it does and is changed by nobody.
+// SAFETY: the pointers refer to heap memory that the value owns, which does not move with it and is never changed.
 unsafe impl Send for Pointers {}
 
 impl Pointers {
@@ -144,7 +145,7 @@ impl Pointers {
     }
 }
 
-/// Changes what may be done by way of a mount.
+/// Sets attributes of a mount.
 pub(super) fn mount_setattr(mount: BorrowedFd<'_>, recursive: bool, set: u64) -> Result<(), Errno> {
     #[repr(C)]
     struct Attributes {
@@ -174,7 +175,7 @@ pub(super) fn mount_setattr(mount: BorrowedFd<'_>, recursive: bool, set: u64) ->
     .map(drop)
 }
 
-/// The version of Landlock that this kernel has; not positive if it has none.
+/// Returns the Landlock version of this kernel; zero or negative if it has none.
 pub(super) fn landlock_version() -> c_int {
     const VERSION: c_int = 1;
     // SAFETY: with this flag no attributes are read.
@@ -189,13 +190,13 @@ pub(super) fn landlock_version() -> c_int {
     c_int::try_from(version).unwrap_or(0)
 }
 
-/// Takes the group that this process is in for the root of all groups.
+/// Enters a new cgroup namespace, whose root is the current group of this process.
 pub(super) fn new_cgroup_namespace() -> Result<(), Errno> {
-    // SAFETY: this process shares nothing with others that the flag is about.
+    // SAFETY: a number; the flag affects neither memory nor descriptors.
     number(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into()).map(drop)
 }
 
-/// Makes a Landlock ruleset that handles these kinds of access to files.
+/// Creates a Landlock ruleset that handles these kinds of file access.
 pub(super) fn landlock_ruleset(files: u64, scoped: u64) -> Result<OwnedFd, Errno> {
     let size = if scoped == 0 {
         size_of::<u64>()
@@ -203,8 +204,8 @@ pub(super) fn landlock_ruleset(files: u64, scoped: u64) -> Result<OwnedFd, Errno
         3 * size_of::<u64>()
     };
     let attributes = [files, 0, scoped];
-    // SAFETY: a valid struct landlock_ruleset_attr (files, network, scopes). Kernels that know less of it take it
-    // shorter, and what is cut off is zero then.
+    // SAFETY: a valid struct landlock_ruleset_attr (files, network, scopes). Older kernels accept a shorter one, and
+    // the omitted fields are zero then.
     let fd = number(unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -213,7 +214,7 @@ pub(super) fn landlock_ruleset(files: u64, scoped: u64) -> Result<OwnedFd, Errno
             0,
         )
     })?;
-    // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
@@ -232,7 +233,7 @@ pub(super) fn landlock_allow(
         access,
         parent: below.as_raw_fd(),
     };
-    // The only kind of rule that is about files.
+    // The only rule type for files.
     const PATH_BENEATH: c_int = 1;
     // SAFETY: open descriptors and a valid struct landlock_path_beneath_attr.
     number(unsafe {
@@ -247,14 +248,14 @@ pub(super) fn landlock_allow(
     .map(drop)
 }
 
-/// Holds this process, and what it starts, to a ruleset.
+/// Applies a ruleset to this process and all its descendants.
 pub(super) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: an open descriptor and no flags.
     number(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })
         .map(drop)
 }
 
-/// Puts a filter before every system call of this process and of what it starts.
+/// Installs a system call filter for this process and all its descendants.
 pub(super) fn filter(program: &BpfProgram) -> Result<(), Errno> {
     let Ok(len) = u16::try_from(program.len()) else {
         return Err(Errno::INVAL);
@@ -263,7 +264,7 @@ pub(super) fn filter(program: &BpfProgram) -> Result<(), Errno> {
         len,
         filter: program.as_ptr().cast_mut().cast(),
     };
-    // SAFETY: `program` points to `len` instructions of the layout of struct sock_filter; the kernel copies them.
+    // SAFETY: `program` points to `len` instructions with the layout of struct sock_filter; the kernel copies them.
     number(unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -275,9 +276,9 @@ pub(super) fn filter(program: &BpfProgram) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// A descriptor from which those of these signals can be read that are blocked.
+/// Returns a descriptor from which these signals can be read while they are blocked.
 pub(super) fn signals(of: &[c_int]) -> Result<OwnedFd, Errno> {
-    // SAFETY: the set lives here and is valid; the kernel copies it, and gives a new descriptor.
+    // SAFETY: the set is a valid local variable; the kernel copies it and returns a new descriptor.
     unsafe {
         let mut set: libc::sigset_t = zeroed();
         libc::sigemptyset(&raw mut set);
@@ -291,9 +292,11 @@ pub(super) fn signals(of: &[c_int]) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Gives every signal its usual meaning, and blocks none: what was ignored would be ignored by the next program too.
+/// Resets all signal handlers and unblocks all signals: ignored and blocked signals would be inherited by the next
+/// program.
 pub(super) fn usual_signals() {
-    // SAFETY: SIG_DFL is no code of ours; numbers that are no signals, or cannot be changed, are refused by the kernel.
+    // SAFETY: SIG_DFL runs no code of ours; the kernel refuses invalid signal numbers and signals that cannot be
+    // changed.
     unsafe {
         for signal in 1..=64 {
             libc::signal(signal, libc::SIG_DFL);
@@ -304,25 +307,25 @@ pub(super) fn usual_signals() {
     }
 }
 
-/// Gives the end of a child its usual meaning: where it is ignored, nothing is left to wait for.
+/// Resets the handler of SIGCHLD: if it is ignored, ended children leave no status to wait for.
 pub(super) fn hear_of_children() {
-    // SAFETY: it sets what is the default.
+    // SAFETY: it restores the default.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
 /// Sends a signal to every process of this namespace except the sender.
 pub(super) fn signal_all(signal: c_int) {
-    // SAFETY: numbers only.
+    // SAFETY: the arguments are numbers.
     unsafe { libc::kill(-1, signal) };
 }
 
-/// Puts `from` where a program looks for its standard input or output.
+/// Makes `from` the standard input, output or error.
 pub(super) fn standard(from: impl AsFd, to: RawFd) -> Result<(), Errno> {
-    // SAFETY: numbers only. `to` is 0, 1 or 2, which nothing here owns.
+    // SAFETY: the arguments are numbers. `to` is 0, 1 or 2, which has no owner here.
     number(unsafe { libc::dup2(from.as_fd().as_raw_fd(), to) }.into()).map(drop)
 }
 
-/// Closes the descriptors from `first` to `last`: at once, or when another program begins.
+/// Closes the descriptors from `first` to `last`, either immediately or on exec.
 pub(super) fn close_range(first: RawFd, last: RawFd, on_exec: bool) {
     if first > last {
         return;
@@ -332,14 +335,14 @@ pub(super) fn close_range(first: RawFd, last: RawFd, on_exec: bool) {
     } else {
         0
     };
-    // SAFETY: numbers only. Whatever is closed belongs to this process, which uses none of it any more.
+    // SAFETY: the arguments are numbers. The closed descriptors belong to this process, which no longer uses them.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
 }
 
-/// Switches the loopback interface of this network namespace on.
+/// Brings up the loopback interface of this network namespace.
 pub(super) fn loopback_up() -> Result<(), Errno> {
-    // SAFETY: an ifreq is plain data, for which zeros are valid; it lives as long as the calls do. The flags are the
-    // member of the union that SIOCSIFFLAGS reads.
+    // SAFETY: an ifreq is plain data, for which zeros are valid; it outlives the calls. SIOCSIFFLAGS reads the flags
+    // member of the union.
     unsafe {
         let socket =
             number(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0).into())?;
@@ -353,17 +356,17 @@ pub(super) fn loopback_up() -> Result<(), Errno> {
     }
 }
 
-/// The name that this machine has for what is in here.
+/// Sets the host name inside the sandbox.
 pub(super) fn host_name(name: &[u8]) -> Result<(), Errno> {
     // SAFETY: a pointer with its length; the kernel copies it.
     number(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into()).map(drop)
 }
 
-/// Takes every capability out of what a program could ever gain.
+/// Drops all capabilities from the bounding set, so that no program can gain them.
 pub(super) fn drop_bounding_set() {
-    // More than any kernel has; it refuses the first number that it does not know.
+    // More than any kernel has; the kernel refuses the first unknown number.
     for capability in 0..64 {
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
             break;
         }

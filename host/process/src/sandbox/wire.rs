@@ -1,9 +1,9 @@
-//! The way out of a network that has no other machine: a socket that listens inside, and whose connections are taken
+//! The connection from an isolated network to the proxy: a listening socket inside, whose connections are accepted
 //! outside.
 //!
-//! Whoever is inside before the program opens it, with the privileges that the program does not have, and hands it out: a
-//! socket stays in the network that it was made in. So the program reaches the proxy at an address of its own loopback,
-//! and nothing else.
+//! A socket stays in the network in which it was created. So a process inside opens it before the program starts, with
+//! privileges that the program does not have, and sends it out. The program reaches the proxy at an address of its own
+//! loopback, and no other address.
 
 pub(super) mod joined;
 
@@ -25,19 +25,21 @@ use rustix::net::{
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Connections that a command has to its proxy at a time; more wait. A package manager opens some dozens.
+/// The maximum number of concurrent connections of a command to its proxy; more wait. A package manager opens a few
+/// dozen.
 const MOST: usize = 128;
 
-/// Descriptors that are handed out at once.
+/// The maximum number of descriptors sent at once.
 pub(super) const HANDED: usize = 8;
 
-/// Connections that wait to be taken.
+/// The backlog of the listening socket.
 const WAITING: i32 = 128;
 
-/// How long no connection is taken after one could not be: there are no more descriptors to be had.
+/// The delay before the next accept after a failed one, which usually means that descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Two ends: the socket comes out of the first, and is put into the other by [`open`].
+/// Creates a socket pair. A process inside sends descriptors through the second end with [`hand_out`], and they arrive
+/// at the first.
 pub(super) fn door() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = socketpair(
         AddressFamily::UNIX,
@@ -48,7 +50,7 @@ pub(super) fn door() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(ends?)
 }
 
-/// Inside: a socket that listens on a port of the loopback.
+/// Opens a listening socket on a loopback port. Runs inside.
 pub(super) fn listening(port: u16) -> Result<OwnedFd, Errno> {
     let listening = socket_with(
         AddressFamily::INET,
@@ -61,7 +63,7 @@ pub(super) fn listening(port: u16) -> Result<OwnedFd, Errno> {
     Ok(listening)
 }
 
-/// Inside: hands descriptors out, at most [`HANDED`]. Made of system calls alone, as all that runs there.
+/// Sends at most [`HANDED`] descriptors. Runs inside, so it makes only system calls.
 pub(super) fn hand_out(door: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -77,9 +79,9 @@ pub(super) fn hand_out(door: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result
     sent.map(drop)
 }
 
-/// Inside: says why nothing listens.
+/// Sends the error that prevented a socket from being opened. Runs inside.
 pub(super) fn fail(door: &OwnedFd, error: Errno) {
-    // Who does not hear it sees that there is no socket.
+    // If the send fails, the receiver sees that the socket is missing.
     let _ = send(
         door,
         &error.raw_os_error().to_ne_bytes(),
@@ -87,7 +89,7 @@ pub(super) fn fail(door: &OwnedFd, error: Errno) {
     );
 }
 
-/// Outside: takes what was handed out. It is there already: the sender has ended.
+/// Receives the descriptors that were sent. Runs outside. It does not wait: the sender has already ended.
 pub(super) fn take(door: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -109,13 +111,13 @@ pub(super) fn take(door: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     }
 }
 
-/// Outside: lets the one inside go on, who waits for it.
+/// Lets the process inside continue from [`wait_to_go`]. Runs outside.
 pub(super) fn let_go(door: &OwnedFd) {
-    // One that has ended meanwhile has said why by other means.
+    // If that process has already ended, it has reported the reason through its status pipe.
     let _ = send(door, b"0", SendFlags::NOSIGNAL);
 }
 
-/// Inside: waits until it may go on, at most so long. Made of system calls alone.
+/// Waits at most `most` for [`let_go`]. Runs inside, so it makes only system calls.
 pub(super) fn wait_to_go(door: &OwnedFd, most: Duration) {
     let most = Timespec {
         tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
@@ -124,7 +126,7 @@ pub(super) fn wait_to_go(door: &OwnedFd, most: Duration) {
     let _ = poll(&mut [PollFd::new(door, PollFlags::IN)], Some(&most));
 }
 
-/// The proxy of a command. Dropping it ends it with all its connections.
+/// The running proxy of a command. Dropping it stops it and closes all its connections.
 pub(super) struct Serving(JoinHandle<()>);
 
 impl Serving {
@@ -142,7 +144,7 @@ impl Drop for Serving {
 }
 
 async fn serve(listener: TcpListener, proxy: Proxy) {
-    // They are ended with it.
+    // Dropping the set stops all connections.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

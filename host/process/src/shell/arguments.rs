@@ -1,34 +1,35 @@
-//! Programs that run something which their arguments name: those are asked about, whatever the program was allowed to do.
+//! Programs that run other programs named in their arguments: a person is asked about those, even if the program
+//! itself is allowed.
 
 use mimir_core::command::Word;
 
-/// What of a program's words runs something.
+/// The words of a program that run something.
 enum Runs {
-    /// All it does is running what it is given.
+    /// The only purpose of the program is to run its arguments.
     Always(&'static str),
-    /// These options do: long ones by their name, of letters any word that has them.
+    /// Only these options run something: long ones match by name, a letter matches any cluster that contains it.
     Options(&'static [&'static str]),
-    /// The same, and a word that only the shell knows may become one.
+    /// Like `Options`, but a word whose value only the shell knows may also become an option.
     OptionsAnywhere(&'static [&'static str]),
 }
 
-const GIVEN: &str = "runs what it is given as a command";
+const GIVEN: &str = "runs its arguments as a command";
 
 const TABLE: &[(&str, Runs)] = &[
-    // The shell's own.
+    // Builtins of the shell.
     ("alias", Runs::Always("gives a name another meaning")),
     ("bind", Runs::Always("lets keys run commands")),
-    ("compgen", Runs::Always("runs what is in its words")),
+    ("compgen", Runs::Always("runs commands in its arguments")),
     (
         "complete",
         Runs::Always("lets the shell run commands by itself"),
     ),
-    ("fc", Runs::Always("runs commands anew")),
+    ("fc", Runs::Always("runs earlier commands again")),
+    ("enable", Runs::Always("changes the builtins of the shell")),
     (
-        "enable",
-        Runs::Always("changes what the shell's own commands are"),
+        "hash",
+        Runs::Always("changes the program that a name refers to"),
     ),
-    ("hash", Runs::Always("changes which program a name means")),
     (
         "shopt",
         Runs::Always("changes how the shell reads commands"),
@@ -37,12 +38,12 @@ const TABLE: &[(&str, Runs)] = &[
     (".", Runs::Always("runs a file in this shell")),
     (
         "let",
-        Runs::Always("is arithmetic, which may run what a variable holds"),
+        Runs::Always("is arithmetic, which may run a command that a variable holds"),
     ),
     ("jobs", Runs::OptionsAnywhere(&["-x"])),
     ("mapfile", Runs::OptionsAnywhere(&["-C"])),
     ("readarray", Runs::OptionsAnywhere(&["-C"])),
-    // Those that run what follows in another place or way.
+    // Programs that run their arguments elsewhere or later.
     ("at", Runs::Always(GIVEN)),
     ("batch", Runs::Always(GIVEN)),
     ("bwrap", Runs::Always(GIVEN)),
@@ -119,31 +120,31 @@ const TABLE: &[(&str, Runs)] = &[
     ("fish", Runs::Always(GIVEN)),
     (
         "emacs",
-        Runs::Always("has a language of its own, and runs what it is given in it"),
+        Runs::Always("runs scripts in a language of its own"),
     ),
     (
         "ed",
-        Runs::Always("has commands of its own, and some run others"),
+        Runs::Always("has commands of its own, some of which run other programs"),
     ),
     (
         "ex",
-        Runs::Always("has commands of its own, and some run others"),
+        Runs::Always("has commands of its own, some of which run other programs"),
     ),
     (
         "nvim",
-        Runs::Always("has commands of its own, and some run others"),
+        Runs::Always("has commands of its own, some of which run other programs"),
     ),
     (
         "vi",
-        Runs::Always("has commands of its own, and some run others"),
+        Runs::Always("has commands of its own, some of which run other programs"),
     ),
     (
         "view",
-        Runs::Always("has commands of its own, and some run others"),
+        Runs::Always("has commands of its own, some of which run other programs"),
     ),
     (
         "vim",
-        Runs::Always("has commands of its own, and some run others"),
+        Runs::Always("has commands of its own, some of which run other programs"),
     ),
     // Options that name a program.
     ("cargo", Runs::Options(&["--config", "-Z", "-C"])),
@@ -244,7 +245,7 @@ const TABLE: &[(&str, Runs)] = &[
     ),
 ];
 
-/// Why a command may run more than its program, if its arguments can make it.
+/// Returns the reason why a command may run more than its program, if its arguments can cause that.
 pub(super) fn why(program: &str, words: &[Word]) -> Option<String> {
     let (_, runs) = TABLE.iter().find(|(name, _)| *name == program)?;
     let rest = words.get(1..).unwrap_or_default();
@@ -270,7 +271,7 @@ fn option(program: &str, rest: &[Word], options: &[&str]) -> Option<String> {
         && let Some(word) = texts().find(|word| is_doubled(word))
     {
         return Some(format!(
-            "`go` takes `{word}` for the same letter behind one dash"
+            "`go` reads `{word}` like the same letter after one dash"
         ));
     }
     let found = options
@@ -281,14 +282,14 @@ fn option(program: &str, rest: &[Word], options: &[&str]) -> Option<String> {
     ))
 }
 
-/// Whether the word is one letter behind two dashes.
+/// Returns true if the word is two dashes and one letter.
 fn is_doubled(word: &str) -> bool {
     let name = word.strip_prefix("--").unwrap_or_default();
     let name = name.split('=').next().unwrap_or(name);
     name.len() == 1
 }
 
-/// Whether the word is this option: a long one may be shortened, and letters may stand together.
+/// Returns true if the word is this option: long options may be abbreviated, and letters may be combined.
 fn is_option(word: &str, option: &str) -> bool {
     if let Some(long) = option.strip_prefix("--") {
         let name = word.split('=').next().unwrap_or(word);

@@ -1,13 +1,13 @@
-//! Braces of which bash makes several words.
+//! Brace expansion of bash, which makes several words of one.
 
-/// The most words that are made of one.
+/// Maximum number of words that one brace may expand to.
 const WORDS_MAX: usize = 16;
 
-/// As many braces as are looked at for one: of more, one that may be several words is.
+/// Maximum number of brace characters examined for one expansion: above that, the result is a guess on the safe side.
 const BRACES_MAX: usize = 32;
 
-/// Whether the brace that the text begins with may be one that the shell makes several words of: it has to have a comma
-/// or two dots between itself and what closes it, and braces with neither close nothing.
+/// Returns true if the shell may expand the brace at the start of the text: that takes a comma or two dots between it
+/// and the brace that closes it. Braces with neither close nothing.
 pub(super) fn expand(text: &str) -> bool {
     let unsure = || text.contains('}') && (text.contains(',') || text.contains(".."));
     let (mut depth, mut parts, mut seen) = (0_usize, false, 0);
@@ -23,7 +23,7 @@ pub(super) fn expand(text: &str) -> bool {
             '{' => depth += 1,
             ',' => parts |= depth == 0,
             '.' if rest.starts_with("..") => parts |= depth == 0,
-            // Quoted, or in a substitution, it may be no brace.
+            // A quoted brace, or one in a substitution, may not count as a brace.
             '\\' | '"' | '\'' | '$' | '`' => return unsure(),
             _ => {}
         }
@@ -32,7 +32,7 @@ pub(super) fn expand(text: &str) -> bool {
     false
 }
 
-/// The words that bash makes of one, where there is nothing but one pair of braces and plain text.
+/// Returns the words that bash expands one word to, if it holds only one pair of braces and plain text.
 pub(super) fn words(raw: &str) -> Option<Vec<String>> {
     let (before, rest) = raw.split_once('{')?;
     let (inside, behind) = rest.split_once('}')?;
@@ -46,7 +46,7 @@ pub(super) fn words(raw: &str) -> Option<Vec<String>> {
         return None;
     }
     let words = each.iter().map(|one| format!("{before}{one}{behind}"));
-    // The shell leaves out a word that is empty.
+    // The shell drops an empty word.
     words
         .map(|word| (!word.is_empty()).then_some(word))
         .collect()

@@ -1,11 +1,11 @@
-//! The shell's own commands that set something: variables that programs obey, or how the shell reads what follows.
+//! Builtins of the shell that set something: variables that programs obey, or how the shell reads the following text.
 
 use mimir_core::command::{Simple, Word};
 
 use super::lexer::Shell;
 use super::options::Options;
 
-/// Settings of the shell that make a script stricter, or show what it does.
+/// Shell settings that make a script stricter, or trace it.
 const STRICTER: &[&str] = &[
     "pipefail",
     "errexit",
@@ -16,12 +16,12 @@ const STRICTER: &[&str] = &[
     "noclobber",
 ];
 
-/// Whether a setting of the shell changes nothing about how it reads commands.
+/// Returns true if a shell setting does not change how the shell reads commands.
 pub(super) fn is_stricter(setting: &str) -> bool {
     STRICTER.contains(&setting)
 }
 
-/// `set` with anything but what makes a script stricter.
+/// Returns the reason why a `set` may do more than make a script stricter.
 pub(super) fn sets(words: &[Word]) -> Option<String> {
     let is_harmless = |word: &Word| {
         word.known().is_some_and(|text| {
@@ -36,7 +36,7 @@ pub(super) fn sets(words: &[Word]) -> Option<String> {
     odd.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
 }
 
-/// Arrays that bash has from the start.
+/// Arrays that bash defines at the start.
 const ARRAYS: &[&str] = &[
     "BASH_ALIASES",
     "BASH_ARGC",
@@ -56,7 +56,7 @@ const ARRAYS: &[&str] = &[
     "PIPESTATUS",
 ];
 
-/// Variables that take what they are given as arithmetic, and arithmetic runs what stands between brackets.
+/// Variables whose values are evaluated as arithmetic, which runs commands in array subscripts.
 const NUMBERS: &[&str] = &[
     "BASHPID",
     "EPOCHREALTIME",
@@ -72,31 +72,31 @@ const NUMBERS: &[&str] = &[
     "UID",
 ];
 
-/// Variables that change which files a wildcard finds, or which program a name is.
+/// Variables that change which files a wildcard matches, or which program a name refers to.
 const LOOKS: &[&str] = &["EXECIGNORE", "GLOBIGNORE"];
 
-/// The variable that says where `set -x` writes.
+/// The variable with the file descriptor to which `set -x` writes.
 const TRACES: &str = "BASH_XTRACEFD";
 
-/// Why a variable may do more than be set.
+/// Returns the reason why an assignment to this variable may have side effects.
 pub(super) fn odd_variable(name: &str, value: &Word) -> Option<String> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if NUMBERS.contains(&name) && !is_number(value.text()) {
         return Some(format!(
-            "`{name}` takes what it is given for arithmetic, which may run what a variable holds"
+            "`{name}` evaluates its value as arithmetic, which may run a command that a variable holds"
         ));
     }
     if name == TRACES {
         return Some(format!(
-            "`{name}` puts the words of commands among what they print"
+            "`{name}` mixes the traced commands into their output"
         ));
     }
     let looks = LOOKS.contains(&name);
     looks.then(|| format!("`{name}` changes which files the shell finds"))
 }
 
-/// `export NAME=value` and the like set variables. Of an array, the shell takes a value for the text of one, and runs
-/// what is in it.
+/// Handles `export NAME=value` and the like, which set variables. The shell parses the value of an array variable as
+/// the text of an array, and runs the substitutions in it.
 pub(super) fn declares(simple: &mut Simple, shell: Shell) {
     let mut odd = Vec::new();
     let mut set = Vec::new();
@@ -109,22 +109,22 @@ pub(super) fn declares(simple: &mut Simple, shell: Shell) {
                 let begins = value.trim_start_matches(['"', '\'', '\\']);
                 if is_array && unclear || begins.starts_with('(') {
                     odd.push(format!(
-                        "of an array, the value of `{name}` may run what is in it"
+                        "the value of the array `{name}` may run commands that it contains"
                     ));
                 }
                 if unclear && shell == Shell::Any && !word.is_single() {
                     let why = format!(
-                        "shells other than bash may make several words of the value of `{name}`"
+                        "shells other than bash may split the value of `{name}` into several words"
                     );
                     odd.push(why);
                 }
                 set.push((name.to_owned(), Word::Unknown(value.to_owned())))
             }
             None if is_name(text) => set.push((text.to_owned(), Word::Unknown(String::new()))),
-            // `-i` makes values arithmetic, `-n` names others, `-f` are functions.
+            // `-i` makes values arithmetic, `-n` makes references to other variables, `-f` declares functions.
             None if text.starts_with('-') && text[1..].chars().all(|c| "xrpgt".contains(c)) => {}
             _ => odd.push(format!(
-                "`{text}` sets something in a way that is not followed"
+                "the effect of `{text}` on variables is not analyzed"
             )),
         }
     }
@@ -132,7 +132,7 @@ pub(super) fn declares(simple: &mut Simple, shell: Shell) {
     simple.unknown.extend(odd);
 }
 
-/// Whether the command makes an array of a variable.
+/// Returns true if the command declares an array.
 pub(super) fn makes_array(program: &str, words: &[Word]) -> bool {
     let is_list = |word: &Word| {
         let letters = word.known().and_then(|text| text.strip_prefix('-'));
@@ -141,13 +141,13 @@ pub(super) fn makes_array(program: &str, words: &[Word]) -> bool {
     matches!(program, "mapfile" | "readarray") || program == "read" && words.iter().any(is_list)
 }
 
-/// A command of the shell that sets variables which its words name.
+/// A builtin that sets variables named in its arguments.
 struct Naming {
     program: &'static str,
     options: Options,
-    /// Letters whose value is a name.
+    /// Option letters whose value is a variable name.
     names: &'static str,
-    /// Which of its operands are names: from the first number up to before the second.
+    /// The range of operands that are variable names: from the first index up to, but not including, the second.
     operands: (usize, usize),
 }
 
@@ -179,8 +179,8 @@ const NAMING: &[Naming] = &[
     naming("wait", ("fn", "p"), "p", (0, 0)),
 ];
 
-/// `read NAME` and the like set variables. What may be a name, or an option that takes one, and is not known, may hold
-/// something that runs: the place in an array.
+/// Handles `read NAME` and the like, which set variables. An unknown word in the position of a name, or of an option
+/// with a name, may hold a command: in the subscript of an array.
 pub(super) fn names(program: &str, simple: &mut Simple) {
     let Some(naming) = NAMING.iter().find(|naming| naming.program == program) else {
         return;
@@ -190,7 +190,7 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
     let mut words = simple.words.iter().skip(1).peekable();
     while let Some(&word) = words.peek() {
         let Some(text) = word.known() else {
-            // Alone, `-v` of `printf` has no name that it could set.
+            // A lone `printf -v` has no name to set.
             let alone = program == "printf" && word.is_single() && words.len() == 1;
             odd |= word.may_be_option() && !alone;
             break;
@@ -221,7 +221,7 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
     }
     let operands: Vec<&Word> = words.collect();
     let (first, last) = naming.operands;
-    // Before the last of the names, one word that is several moves them.
+    // A word that expands to several shifts the operands up to the last of the names.
     let moved = operands
         .iter()
         .take(last)
@@ -238,7 +238,7 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
             Some(text) if is_name(text) => {
                 set.push((text.to_owned(), Word::Unknown("…".to_owned())));
             }
-            // A file descriptor of `read`, and the like: no name, and no place in an array.
+            // Not a name, and no array subscript: the file descriptor of `read`, and the like.
             Some(text) if !text.contains('[') => {}
             _ => odd = true,
         }
@@ -247,11 +247,11 @@ pub(super) fn names(program: &str, simple: &mut Simple) {
     if odd {
         simple
             .unknown
-            .push("which variable it sets only the shell will know".to_owned());
+            .push("the variable that it sets is known only when the shell runs".to_owned());
     }
 }
 
-/// Whether the format of `printf` sets a variable by `%n`, as far as it is known.
+/// Returns true if the format of `printf`, as far as it is known, sets a variable by `%n`.
 fn counts(operands: &[&Word]) -> bool {
     let Some((format, rest)) = operands.split_first() else {
         return false;
@@ -262,7 +262,7 @@ fn counts(operands: &[&Word]) -> bool {
     let mut parts = format.split('%').skip(1);
     while let Some(part) = parts.next() {
         if part.is_empty() {
-            // `%%` is a sign of its own.
+            // `%%` is a literal percent sign.
             parts.next();
             continue;
         }
@@ -275,7 +275,8 @@ fn counts(operands: &[&Word]) -> bool {
     false
 }
 
-/// Why `test` may look into the place of an array: by `-v` and `-R`, and by a word that may become one.
+/// Returns the reason why `test` may evaluate an array subscript: by `-v` and `-R`, and by a word that may expand to
+/// one of them.
 pub(super) fn tests(words: &[Word]) -> Option<String> {
     let mut rest = words.get(1..).unwrap_or_default();
     if words
@@ -291,19 +292,19 @@ pub(super) fn tests(words: &[Word]) -> Option<String> {
         let word = &rest[at];
         match word {
             Word::Known(text) => matches!(text.as_str(), "-v" | "-R"),
-            // Of what is behind a name, nothing is run.
+            // An operand that does not name a variable is not evaluated.
             _ if word.is_single() => {
                 let holds = |next: &Word| next.known().is_none_or(|text| text.contains('['));
                 word.may_be_option() && next.is_some_and(holds)
             }
-            // It may find a file of that name, unless all that it finds end in another way.
+            // It may match a file of that name, unless all its matches end in another letter.
             Word::Glob(text) => word.may_be_option() && text.ends_with(['*', '?', ']', 'v', 'R']),
             _ => true,
         }
     };
     let looks = (0..rest.len()).any(looks);
     looks.then(|| {
-        "the name of a variable may hold something that runs, and a word without quotes may be `-v`".to_owned()
+        "the name of a variable may contain a command, and an unquoted word may be `-v`".to_owned()
     })
 }
 

@@ -1,8 +1,8 @@
-//! What git could be made to run: its options and some of its commands name programs, or settings that do.
+//! Commands of git that may run other programs: by its options, by its subcommands, or by settings.
 
 use mimir_core::command::Word;
 
-/// Settings that only switch something off, each with the value that does.
+/// Settings that only switch something off, each with the value that does so.
 const OFF: [(&str, &str); 17] = [
     ("color.ui", "false"),
     ("commit.gpgSign", "false"),
@@ -23,7 +23,7 @@ const OFF: [(&str, &str); 17] = [
     ("submodule.recurse", "false"),
 ];
 
-/// The same for settings with a part that is anybody's choice: how the name begins and ends, and the value.
+/// Settings with a variable middle part that only switch something off: the start and end of the name, and the value.
 const OFF_OF_ANY: [(&str, &str, &str); 9] = [
     ("diff.", ".command", ""),
     ("diff.", ".textconv", ""),
@@ -36,8 +36,8 @@ const OFF_OF_ANY: [(&str, &str, &str); 9] = [
     ("protocol.", ".allow", "never"),
 ];
 
-/// Takes out what stands before git's command and only switches something off: with or without it, the command is the
-/// same one to judge.
+/// Removes options in front of git's subcommand that only switch something off: the command to judge is the same
+/// without them.
 pub(super) fn plain(words: &mut Vec<Word>) {
     while let Some(option) = words.get(1).and_then(Word::known) {
         let count = match option {
@@ -49,7 +49,7 @@ pub(super) fn plain(words: &mut Vec<Word>) {
     }
 }
 
-/// Whether a setting only switches something off.
+/// Returns true if a setting only switches something off.
 fn is_off(setting: &str) -> bool {
     let Some((name, value)) = setting.split_once('=') else {
         return false;
@@ -62,7 +62,7 @@ fn is_off(setting: &str) -> bool {
     OFF.iter().any(is) || OFF_OF_ANY.iter().any(of_any)
 }
 
-/// Commands that take the options of `git diff` and `git log`, or pass them on.
+/// Subcommands that accept the options of `git diff` and `git log`, or pass them on.
 const SHOWS: &[&str] = &[
     "annotate",
     "blame",
@@ -81,7 +81,7 @@ const SHOWS: &[&str] = &[
     "whatchanged",
 ];
 
-/// Their options that write a file or run a program.
+/// Options of these that write a file or run a program.
 const WRITES: &[&str] = &[
     "ext-diff",
     "output",
@@ -90,7 +90,7 @@ const WRITES: &[&str] = &[
     "textconv",
 ];
 
-/// Whether a word is one of those, shortened or not: git takes any beginning of an option.
+/// Returns true if a word is one of those options, abbreviated or not: git accepts any unique prefix.
 fn is_shortened(word: &str) -> bool {
     let name = word
         .strip_prefix("--")
@@ -99,7 +99,7 @@ fn is_shortened(word: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && is_one(name))
 }
 
-/// Formats of `--diff-merges` that compare without merging. `remerge` runs merge drivers.
+/// Values of `--diff-merges` that compare without merging. `remerge` runs merge drivers.
 const COMPARED: [&str; 10] = [
     "1",
     "c",
@@ -113,7 +113,8 @@ const COMPARED: [&str; 10] = [
     "separate",
 ];
 
-/// Returns true if the format of merges may be one that merges anew. `on` is the default format, which the sandbox sets.
+/// Returns true if the value of `--diff-merges` may repeat the merge. `on` is the default format, which the sandbox
+/// sets.
 fn may_merge(words: &[&str]) -> bool {
     let options = words.iter().take_while(|word| **word != "--").enumerate();
     let mut formats = options.filter_map(|(at, word)| {
@@ -127,14 +128,14 @@ fn may_merge(words: &[&str]) -> bool {
     formats.any(|format| format != "on" && !COMPARED.contains(&format))
 }
 
-/// Whether letters of `git grep` have the one that opens a pager, before one that a value follows.
+/// Returns true if a letter cluster of `git grep` contains the one that opens a pager, before one that takes a value.
 fn opens_pager(word: &str) -> bool {
     let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
     let mut letters = letters.unwrap_or_default().chars();
     letters.find(|c| "ABCOefm".contains(*c)) == Some('O')
 }
 
-/// What git could be made to run.
+/// Returns the reasons why a git command may run something that its words do not show.
 pub(super) fn unknown(words: &[Word]) -> Vec<String> {
     let mut all = Vec::new();
     let mut rest = words.iter().skip(1);
@@ -142,7 +143,7 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
     while let Some(word) = rest.next() {
         match word.known() {
             None => all.push(
-                "`git` may be told to run something by a word that only the shell will know"
+                "a word that is known only when the shell runs may make `git` run something"
                     .to_owned(),
             ),
             Some(
@@ -177,7 +178,7 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
     let first = rest.first().copied().unwrap_or_default();
     if let Some(command) = command.filter(|command| SHOWS.contains(command)) {
         let mut options = rest.iter().take_while(|word| **word != "--");
-        // Of a signature, a program of the settings says what it is.
+        // A signature is checked by a program that the settings name.
         let found = options.find(|word| is_shortened(word) || word.contains("%G"));
         all.extend(found.map(|word| {
             format!("`git {command} {word}` may write a file or run a program of the settings")

@@ -1,8 +1,8 @@
-//! A reader of shell text that knows its own limits: it splits a text into words and operators as every shell would, and
-//! stops at whatever shells could take in two ways.
+//! A conservative shell lexer: it splits a text into words and operators as every shell would, and stops at text that
+//! shells could interpret in two ways.
 //!
-//! It stands before the parser for two reasons. The parser is handed no text that is too deep or too long for it. And
-//! its words must be those of this reader: where the two disagree, a person is asked.
+//! It runs before the parser for two reasons. The parser gets no text that is too deep or too long for it. And its
+//! words must be equal to those of this lexer: if the two disagree, a person is asked.
 
 mod extent;
 
@@ -12,82 +12,73 @@ use extent::{SPLIT, has_dollar_quote, word};
 /// One word or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token<'a> {
-    /// As it is written; a line that goes on in the next one keeps its backslash.
+    /// The source text; a line continuation keeps its backslash.
     pub(super) text: &'a str,
-    /// Where it begins, in bytes.
+    /// The byte offset of its start.
     pub(super) start: usize,
-    /// Whether it is an operator, such as `&&` or the end of a line.
+    /// True for an operator, such as `&&` or the end of a line.
     pub(super) operator: bool,
 }
 
-/// Why a text is not read: the end of a sentence about it.
+/// The reason why a text is not read, as the end of a sentence.
 pub(super) type Fault = &'static str;
 
-/// The deepest that anything may be nested. Ordinary scripts nest four deep. A parser takes a stretch of the stack for
-/// each level, and where it fails at the innermost one it has tried two ways or more at each.
+/// Maximum nesting depth. Ordinary scripts nest four deep. A parser uses stack for each level, and before it fails at
+/// the innermost one it has tried two or more alternatives at each.
 pub(super) const DEPTH_MAX: usize = 12;
 
-/// The longest text that is read. A script of a thousand lines has half of it.
+/// Maximum length of a text, in bytes. A script of a thousand lines has half of it.
 pub(super) const LENGTH_MAX: usize = 64 << 10;
 
-const GLUED: Fault = "`<(…)` is part of a word, which only the shell will know";
+const GLUED: Fault = "`<(…)` is part of a word, which is known only when the shell runs";
 
-/// What bash reads in one way, and other shells in another.
+/// Syntax that bash reads differently from other shells.
 const BASH: &[(&str, Fault)] = &[
-    ("&>", "`&>` means something else to shells other than bash"),
-    (
-        "&>>",
-        "`&>>` means something else to shells other than bash",
-    ),
+    ("&>", "`&>` has another meaning in shells other than bash"),
+    ("&>>", "`&>>` has another meaning in shells other than bash"),
     (
         ">&",
-        "`>&` with a file means something else to shells other than bash",
+        "`>&` with a file has another meaning in shells other than bash",
     ),
-    ("|&", "`|&` means something else to shells other than bash"),
-    (";&", "`;&` means something else to shells other than bash"),
-    (
-        ";;&",
-        "`;;&` means something else to shells other than bash",
-    ),
-    (
-        "<<<",
-        "`<<<` means something else to shells other than bash",
-    ),
+    ("|&", "`|&` has another meaning in shells other than bash"),
+    (";&", "`;&` has another meaning in shells other than bash"),
+    (";;&", "`;;&` has another meaning in shells other than bash"),
+    ("<<<", "`<<<` has another meaning in shells other than bash"),
     (
         "[[",
-        "`[[` means something else to shells other than bash: `>` in it writes a file; `[` is read alike",
+        "`[[` has another meaning in shells other than bash: `>` in it writes a file; all shells read `[` alike",
     ),
     (
         "function",
-        "`function` means something else to shells other than bash; `name() { …; }` is read alike",
+        "`function` has another meaning in shells other than bash; all shells read `name() { …; }` alike",
     ),
     (
         "select",
-        "`select` means something else to shells other than bash",
+        "`select` has another meaning in shells other than bash",
     ),
     (
         "coproc",
-        "`coproc` means something else to shells other than bash",
+        "`coproc` has another meaning in shells other than bash",
     ),
 ];
 
-/// Which shell will run a text.
+/// The shell that will run a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shell {
     /// Bash.
     #[default]
     Bash,
-    /// One that may be any: what shells read in different ways is not read at all.
+    /// An unknown shell: text that shells read differently is refused.
     Any,
 }
 
-/// Longest first, so that the first that fits is the one.
+/// Operators, longest first, so that the first match is the right one.
 const OPERATORS: &[&str] = &[
     "&>>", "<<<", "<<-", ";;&", "&&", "||", ";;", ";&", "|&", "&>", "<<", "<&", "<>", ">>", ">&",
     ">|", ";", "&", "|", "<", ">", "(", ")",
 ];
 
-/// Words that are no command but come before one.
+/// Words that are not commands but precede one.
 const OPENERS: &[(&str, Compound)] = &[
     ("if", Compound::If),
     ("while", Compound::Loop),
@@ -106,7 +97,7 @@ const CLOSERS: &[(&str, Compound)] = &[
     ("}", Compound::Brace),
 ];
 
-/// What is open between words.
+/// A construct that is still open between words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compound {
     Paren,
@@ -119,18 +110,18 @@ enum Compound {
     Test,
 }
 
-/// What a here-document ends with.
+/// A here-document whose body follows after the end of the line.
 struct Pending<'a> {
     tag: &'a str,
     tabs: bool,
-    /// Whether the shell looks for what it has to run in the body. Then it joins lines in there, too.
+    /// True if the shell expands the body. Then it joins continued lines in there, too.
     expands: bool,
 }
 
-/// A text as it was split.
+/// The result of splitting a text.
 pub(super) struct Read<'a> {
     pub(super) tokens: Vec<Token<'a>>,
-    /// The bodies of its here-documents, in their order, and whether tabs before their lines are left out.
+    /// The bodies of its here-documents in order, and whether leading tabs are removed from their lines.
     pub(super) bodies: Vec<(&'a str, bool)>,
 }
 
@@ -152,11 +143,11 @@ pub(super) fn read(text: &str, shell: Shell) -> Result<Read<'_>, Fault> {
     };
     while scan.step()? {}
     if !scan.pending.is_empty() {
-        return Err("a here-document does not end");
+        return Err("a here-document is not closed");
     }
-    // What is left open makes parsers try everything.
+    // Unclosed constructs make parsers try every alternative.
     if !scan.open.is_empty() {
-        return Err("it does not end what it begins");
+        return Err("a construct is not closed");
     }
     Ok(Read {
         tokens: scan.tokens,
@@ -164,12 +155,12 @@ pub(super) fn read(text: &str, shell: Shell) -> Result<Read<'_>, Fault> {
     })
 }
 
-/// What comes behind the end of a line that goes on in the next one.
+/// Returns the text behind a line continuation.
 fn joined(text: &str) -> Option<&str> {
     text.strip_prefix("\\\n")
 }
 
-/// Whether what follows in the next line may belong to an operator.
+/// Returns true if the text after a line continuation may belong to an operator.
 fn glues(mut after: &str) -> bool {
     while let Some(rest) = joined(after) {
         after = rest;
@@ -177,8 +168,8 @@ fn glues(mut after: &str) -> bool {
     after.starts_with(['&', '|', ';', '<', '>', '(', '-'])
 }
 
-/// Whether a dash closes what is duplicated, and something stands right behind it: to bash that is another word, to
-/// others the same one.
+/// Returns true for a `-` that closes a duplicated descriptor with text directly behind it: bash reads that text as
+/// another word, other shells as the same one.
 fn closes_and_goes_on(mut after: &str) -> bool {
     while let Some(rest) = after.strip_prefix([' ', '\t']).or_else(|| joined(after)) {
         after = rest;
@@ -189,7 +180,7 @@ fn closes_and_goes_on(mut after: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(ends))
 }
 
-/// Characters that shells, terminals and people take in different ways.
+/// Returns the fault of a text with characters that shells, terminals and people interpret in different ways.
 fn odd(text: &str) -> Option<Fault> {
     if text.len() > LENGTH_MAX {
         return Some("it is too long to be read");
@@ -204,7 +195,7 @@ fn odd(text: &str) -> Option<Fault> {
         }
     };
     text.contains(is_odd)
-        .then_some("it holds characters that are not seen, or that shells take in different ways")
+        .then_some("it contains characters that are invisible, or that shells read differently")
 }
 
 struct Scan<'a> {
@@ -215,9 +206,9 @@ struct Scan<'a> {
     bodies: Vec<(&'a str, bool)>,
     pending: Vec<Pending<'a>>,
     open: Vec<Compound>,
-    /// Whether a command may begin here.
+    /// True if a command may begin here.
     fresh: bool,
-    /// Whether the next word is the name of a function.
+    /// True if the next word is the name of a function.
     names: bool,
 }
 
@@ -226,7 +217,7 @@ impl<'a> Scan<'a> {
         &self.text[self.at..]
     }
 
-    /// Takes one token, or what stands between two. Says whether there is more.
+    /// Reads one token, or the text between two. Returns true if there is more.
     fn step(&mut self) -> Result<bool, Fault> {
         let rest = self.rest();
         let Some(first) = rest.bytes().next() else {
@@ -261,7 +252,7 @@ impl<'a> Scan<'a> {
         self.at += length;
     }
 
-    /// What bash alone reads in its way, where it is not sure to be bash.
+    /// Refuses syntax that only bash reads in its way, if the shell may be another one.
     fn alike(&self, text: &str) -> Result<(), Fault> {
         let found = BASH.iter().find(|(known, _)| *known == text);
         match found.filter(|_| self.shell == Shell::Any) {
@@ -272,27 +263,25 @@ impl<'a> Scan<'a> {
 
     fn operator(&mut self, operator: &'static str) -> Result<(), Fault> {
         let after = &self.rest()[operator.len()..];
-        // `>&1` is read alike.
+        // All shells read `>&1` alike.
         if operator != ">&" || !after.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
             self.alike(operator)?;
         }
         if operator.starts_with(['<', '>']) && self.is_glued() && self.names_variable() {
-            return Err("`{name}>` sets a variable, and may run what another one holds");
+            return Err("`{name}>` sets a variable, and may run a command that another one holds");
         }
         if after.starts_with("\\\n") && glues(after) {
             return Err(SPLIT);
         }
         if matches!(operator, "<&" | ">&") && closes_and_goes_on(after) {
-            return Err(
-                "`>&-` ends with its dash, and what comes right behind is a word of its own",
-            );
+            return Err("bash reads the text right after `>&-` as a separate word");
         }
         match operator {
             "(" if after.starts_with('(') => {
                 return Err("`((` may be arithmetic or two subshells");
             }
             "(" if self.is_process() && self.shell == Shell::Any => {
-                return Err("`<(…)` means something else to shells other than bash");
+                return Err("`<(…)` has another meaning in shells other than bash");
             }
             "(" if self.is_process() => self.open(Compound::Process)?,
             "(" => self.open(Compound::Paren)?,
@@ -302,32 +291,32 @@ impl<'a> Scan<'a> {
                     return Err(GLUED);
                 }
             }
-            // The pattern of a `case` ends with one that nothing has opened.
+            // The pattern of a `case` ends with a parenthesis that was not opened.
             ")" => self.close(Compound::Paren),
             "<" | ">" if after.starts_with('(') && self.is_glued() => return Err(GLUED),
             "<<" | "<<-" => return self.here(operator),
             _ => {}
         }
         self.push(operator.len(), true);
-        // After a redirection comes its file, and the command goes on; after `f()` comes its body.
+        // After a redirection comes its file, and the command continues; after `f()` comes its body.
         self.fresh = !operator.contains(['<', '>']);
         Ok(())
     }
 
-    /// Whether the last token ends right here.
+    /// Returns true if the last token ends right here.
     fn is_glued(&self) -> bool {
         let last = self.tokens.last().filter(|token| !token.operator);
         last.is_some_and(|token| token.start + token.text.len() == self.at)
     }
 
-    /// Whether the last token is `{…}`, which before a redirection is a variable that gets its number.
+    /// Returns true if the last token is `{…}`, which before a redirection is a variable that receives the descriptor.
     fn names_variable(&self) -> bool {
         let last = self.tokens.last();
         let last = last.map(|token| token.text.trim_end_matches("\\\n"));
         last.is_some_and(|text| text.len() > 2 && text.starts_with('{') && text.ends_with('}'))
     }
 
-    /// Whether `<` or `>` stands right before.
+    /// Returns true if `<` or `>` comes right before.
     fn is_process(&self) -> bool {
         let last = self
             .tokens
@@ -348,7 +337,7 @@ impl<'a> Scan<'a> {
         self.open.pop_if(|open| *open == compound);
     }
 
-    /// A here-document: its tag comes now, its body after the end of the line.
+    /// Reads the operator and tag of a here-document; its body comes after the end of the line.
     fn here(&mut self, operator: &'static str) -> Result<(), Fault> {
         self.push(operator.len(), true);
         let rest = self.rest();
@@ -363,13 +352,13 @@ impl<'a> Scan<'a> {
         let after = match quote {
             Some(quote) => after
                 .strip_prefix(quote)
-                .ok_or("the end of a here-document is not plain")?,
+                .ok_or("the delimiter of a here-document is not a plain word")?,
             None => after,
         };
         let ends =
             after.is_empty() || after.starts_with([' ', '\t', '\n', ';', '|', '&', '<', '>', ')']);
         if tag.is_empty() || !ends {
-            return Err("the end of a here-document is not plain");
+            return Err("the delimiter of a here-document is not a plain word");
         }
         self.pending.push(Pending {
             tag,
@@ -388,7 +377,7 @@ impl<'a> Scan<'a> {
             loop {
                 let rest = self.rest();
                 if rest.is_empty() {
-                    return Err("a here-document does not end");
+                    return Err("a here-document is not closed");
                 }
                 let end = rest.find('\n');
                 let line = &rest[..end.unwrap_or(rest.len())];
@@ -400,9 +389,7 @@ impl<'a> Scan<'a> {
                 };
                 let backslashes = line.len() - line.trim_end_matches('\\').len();
                 if pending.expands && backslashes % 2 == 1 {
-                    return Err(
-                        "a line of a here-document that goes on in the next one is not followed",
-                    );
+                    return Err("a line continuation in a here-document is not analyzed");
                 }
                 if line == pending.tag {
                     let body = &self.text[start..self.at];
@@ -423,13 +410,13 @@ impl<'a> Scan<'a> {
             self.alike(text)?;
         }
         if self.shell == Shell::Any && has_dollar_quote(text) {
-            return Err("`$'…'` means something else to shells other than bash");
+            return Err("`$'…'` has another meaning in shells other than bash");
         }
         if after.starts_with('(') && text.ends_with('=') {
-            return Err("arrays are not followed");
+            return Err("arrays are not analyzed");
         }
         if after.starts_with('(') && text.ends_with(['@', '!', '?', '*', '+']) {
-            return Err("`(` after a wildcard means different things to shells");
+            return Err("`(` after a wildcard has different meanings in different shells");
         }
         if self.fresh && text.len() > 1 && text.starts_with('!') && text != "!=" {
             return Err("`!` may name a line of the history");
@@ -451,7 +438,7 @@ impl<'a> Scan<'a> {
             self.close(Compound::Test);
         } else {
             self.names = fresh && text == "function";
-            // `for x do`: a command may follow all the same.
+            // `for x do`: a command may follow even so.
             self.fresh = names || text == "do" || (fresh && BETWEEN.contains(&text));
         }
         self.push(length, false);

@@ -1,4 +1,5 @@
-//! From one command to what it really runs: `nice cargo test` is `cargo test`, and `sh -c '…'` is the text in it.
+//! Resolves a command to the one that it really runs: `nice cargo test` runs `cargo test`, and `sh -c '…'` the text in
+//! it.
 
 use mimir_core::command::{Redirection, Simple, Word};
 
@@ -13,20 +14,20 @@ use super::walk::sets_variables;
 use super::wrappers::{Effect, WRAPPERS, Wrapper};
 use super::xargs;
 
-/// The deepest that wrappers stand in wrappers: `nice nice nice …`.
+/// Maximum depth of nested wrappers: `nice nice nice …`.
 const WRAPPERS_MAX: usize = 8;
 
 const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
 
-/// Shells that read what others read in ways of their own: words that are programs' paths, patterns that run something.
+/// Shells with syntax of their own: words that expand to program paths, patterns that run something.
 const ODD_SHELLS: &[&str] = &["ksh", "mksh", "zsh"];
 
-/// Interpreters that run what they are given on their standard input if no file is named.
+/// Interpreters that run their standard input if no file is named.
 const STDIN: &[&str] = &[
     "lua", "node", "perl", "php", "python", "python2", "python3", "ruby",
 ];
 
-/// Letters of shells without a value, none of which changes how they read commands.
+/// Flags of shells without a value that do not change how they read commands.
 const SHELL_FLAGS: &str = "abefhlmnprtuvxBCEPTs";
 
 const SHELL_LONG: &[&str] = &[
@@ -39,28 +40,28 @@ const SHELL_LONG: &[&str] = &[
     "restricted",
 ];
 
-/// Folders whose programs are those that the bare name means.
+/// Folders in which a program is the one that its bare name refers to.
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
 
-/// Says that it runs something that its words do not say.
+/// Records that the command runs something that its words do not show.
 fn hide(simple: &mut Simple, why: impl Into<String>) {
     simple.unknown.push(why.into());
     simple.hides = true;
 }
 
-/// The name of a program, without the folder if it is one of the system's.
+/// Returns the name of a program, without the folder if that is one of the system's.
 fn base(program: &str) -> &str {
     let mut folders = FOLDERS.iter();
     let name = folders.find_map(|folder| program.strip_prefix(folder));
     name.filter(|name| !name.contains('/')).unwrap_or(program)
 }
 
-/// Whether a word names what the program is given, and no file of its own.
+/// Returns true if a word names an inherited input instead of a file.
 fn is_input(word: &str) -> bool {
     word.starts_with("/dev/") || word.starts_with("/proc/")
 }
 
-/// Whether it is an interpreter that runs what it is given on its standard input.
+/// Returns true for an interpreter that runs its standard input.
 pub(super) fn runs_input(simple: &Simple) -> bool {
     if !simple
         .program()
@@ -76,7 +77,7 @@ pub(super) fn runs_input(simple: &Simple) -> bool {
 }
 
 impl Reader {
-    /// Takes a command, looked through as far as what it runs can be known.
+    /// Records a command, resolved as far as the program that it runs can be known.
     pub(super) fn command(&mut self, mut simple: Simple, stdin: Option<Word>) {
         if simple.words.is_empty() {
             let says = !simple.assignments.is_empty()
@@ -88,10 +89,7 @@ impl Reader {
         }
         for _ in 0..WRAPPERS_MAX {
             let Some(program) = simple.program().map(|program| base(program).to_owned()) else {
-                hide(
-                    &mut simple,
-                    "which program that is only the shell will know",
-                );
+                hide(&mut simple, "the program is known only when the shell runs");
                 return self.emit(simple);
             };
             if program == "env" && simple.words.len() == 1 {
@@ -115,7 +113,7 @@ impl Reader {
         self.emit(simple);
     }
 
-    /// A command that is no wrapper.
+    /// Records a command that is not a wrapper.
     fn program(&mut self, program: &str, mut simple: Simple, stdin: Option<Word>) {
         match program {
             _ if SHELLS.contains(&program) => return self.shell(program, simple, stdin),
@@ -139,9 +137,9 @@ impl Reader {
                 self.arrays |= makes_array(program, &simple.words);
                 names(program, &mut simple);
             }
-            _ if runs_input(&simple) => simple.unknown.push(format!(
-                "`{program}` runs what it is given on its standard input"
-            )),
+            _ if runs_input(&simple) => simple
+                .unknown
+                .push(format!("`{program}` runs its standard input")),
             _ => {}
         }
         simple
@@ -158,7 +156,7 @@ impl Reader {
         self.through.push(how.to_owned());
         self.text(text, outer.span.clone());
         self.through.truncate(depth);
-        // What is set, or not known, for the outer one holds for what it runs.
+        // Assignments and unknowns of the outer command apply to the commands that it runs.
         for simple in self.script.commands.iter_mut().skip(before) {
             simple.assignments.extend(outer.assignments.iter().cloned());
             simple.unknown.extend(outer.unknown.iter().cloned());
@@ -179,7 +177,7 @@ impl Reader {
         }
         let mut at = 1;
         while let Some(Word::Known(text)) = simple.words.get(at) {
-            // Letters may stand together: `-lc`.
+            // Letters may be combined: `-lc`.
             let is_text = text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
             if is_text
                 && text[1..]
@@ -191,8 +189,9 @@ impl Reader {
                         self.given(program, &text, &format!("{program} -c"), simple);
                     }
                     _ => {
-                        let why =
-                            format!("`{program} -c` runs a text that only the shell will know");
+                        let why = format!(
+                            "`{program} -c` runs a text that is known only when the shell runs"
+                        );
                         hide(&mut simple, why);
                         self.emit(simple);
                     }
@@ -206,7 +205,7 @@ impl Reader {
                 break;
             }
             let Some(count) = shell_option(text, simple.words.get(at + 1)) else {
-                let why = format!("`{program} {text}` may run more than it says");
+                let why = format!("`{program} {text}` may run more than its words show");
                 hide(&mut simple, why);
                 return self.emit(simple);
             };
@@ -223,11 +222,11 @@ impl Reader {
         if !from_stdin {
             match rest.first() {
                 Some(Word::Known(text)) if is_input(text) => {
-                    let why = format!("`{program}` runs what it is given on its standard input");
+                    let why = format!("`{program}` runs its standard input");
                     hide(&mut simple, why);
                 }
                 Some(Word::Known(_)) | None => {}
-                // It may be `-c`, and the next word the text.
+                // The word may be `-c`, and the next word the text.
                 Some(word) => {
                     let is_clear = word.is_single() && (rest.len() == 1 || !word.may_be_option());
                     simple.hides |= !is_clear;
@@ -240,7 +239,7 @@ impl Reader {
                 self.given(program, &text, &format!("{program} <<"), simple);
             }
             _ => {
-                let why = format!("`{program}` runs what it is given on its standard input");
+                let why = format!("`{program}` runs its standard input");
                 hide(&mut simple, why);
                 self.emit(simple);
             }
@@ -254,7 +253,7 @@ impl Reader {
             _ => Shell::Any,
         };
         if ODD_SHELLS.contains(&program) {
-            let why = format!("`{program}` reads what it runs in a way of its own");
+            let why = format!("`{program}` has a syntax of its own");
             simple.unknown.push(why);
         }
         let outer = std::mem::replace(&mut self.shell, shell);
@@ -273,7 +272,7 @@ impl Reader {
             None => {
                 hide(
                     &mut simple,
-                    "`eval` runs a text that only the shell will know",
+                    "`eval` runs a text that is known only when the shell runs",
                 );
                 self.emit(simple);
             }
@@ -288,7 +287,7 @@ impl Reader {
             match text.as_str() {
                 "--" => first = words.next(),
                 "-" => return,
-                // They only show what is set.
+                // These only list what is set.
                 _ if text.starts_with('-') && text[1..].chars().all(|c| "lpP".contains(c)) => {
                     return;
                 }
@@ -305,21 +304,23 @@ impl Reader {
                     ..simple.clone()
                 },
             ),
-            Some(_) => hide(simple, "`trap` runs a text that only the shell will know"),
+            Some(_) => hide(
+                simple,
+                "`trap` runs a text that is known only when the shell runs",
+            ),
             None => {}
         }
     }
 
-    /// The commands that `find` runs for what it finds.
+    /// Records the commands that `find` runs for its matches.
     fn finds(&mut self, simple: &Simple) {
         let mut words = simple.words.iter().skip(1);
         while let Some(word) = words.next() {
             let how = match word {
                 Word::Known(text) => text.as_str(),
-                // It may become `-exec`.
+                // The word may expand to `-exec`.
                 Word::Unknown(_) => {
-                    let why =
-                        "`find` runs commands if a word that only the shell will know says so";
+                    let why = "a word that is known only when the shell runs may make `find` run commands";
                     return self.emit(Simple {
                         unknown: vec![why.to_owned()],
                         hides: true,
@@ -351,7 +352,7 @@ impl Reader {
     }
 }
 
-/// How many words an option of a shell is, if it changes nothing about how the shell reads commands.
+/// Returns the number of words of a shell option, if it does not change how the shell reads commands.
 fn shell_option(text: &str, next: Option<&Word>) -> Option<usize> {
     if let Some(long) = text.strip_prefix("--") {
         return SHELL_LONG.contains(&long).then_some(1);
@@ -371,7 +372,7 @@ fn shell_option(text: &str, next: Option<&Word>) -> Option<usize> {
         .then_some(count)
 }
 
-/// The command inside of a wrapper, or the wrapper itself if that cannot be told.
+/// Returns the command inside of a wrapper, or the wrapper itself if the command cannot be determined.
 fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     let fail = |mut simple: Simple, why: String| {
         hide(&mut simple, why);
@@ -381,7 +382,7 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     let Some((options, mut at)) = read(&simple.words, &wrapper.options) else {
         return fail(
             simple,
-            format!("what `{name}` runs cannot be told from its words"),
+            format!("the command that `{name}` runs cannot be determined"),
         );
     };
     let (marks, lists) = (xargs::replaced(&options), xargs::lists(&options));
@@ -409,7 +410,7 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
         {
             return fail(
                 simple,
-                format!("what `{name}` runs cannot be told from its words"),
+                format!("the command that `{name}` runs cannot be determined"),
             );
         }
         at += 1;
@@ -419,8 +420,8 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     }
     let names_anew = |word: &Word| word.text().starts_with('-') && word.text().contains('a');
     if name == "exec" && simple.words[..at].iter().any(names_anew) {
-        // Some programs are another one by another name, as those of busybox are.
-        let why = "`exec -a` gives a program another name, and it may be another one by that";
+        // Some programs, such as busybox, act as another one if called by another name.
+        let why = "`exec -a` changes the name of a program, which may change what it does";
         simple.unknown.push(why.to_owned());
     }
     let mut inner: Vec<Word> = simple.words.get(at..).unwrap_or_default().to_vec();
@@ -438,7 +439,7 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
                 marks.any(|mark| mark.is_none_or(|mark| text.contains(mark)))
             };
             if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {
-                // The judge knows a whole name by how it is written.
+                // Policy judges a word that is one whole name by its pattern.
                 *word = Word::Unknown(if whole { text } else { format!("… {text}") });
             }
         }
@@ -462,7 +463,7 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
             })),
             false => fail(
                 simple,
-                format!("what `{name}` runs cannot be told from its words"),
+                format!("the command that `{name}` runs cannot be determined"),
             ),
         };
     }

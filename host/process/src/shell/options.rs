@@ -1,4 +1,4 @@
-//! How the words of a program are skipped, up to the command that it runs.
+//! Parses the options of a program, up to the command that it runs.
 
 use mimir_core::command::Word;
 
@@ -6,20 +6,20 @@ use mimir_core::command::Word;
 pub(super) struct Options {
     /// Letters without a value.
     pub(super) flags: &'static str,
-    /// Letters with one: written into the word, or the next word.
+    /// Letters with a value: in the same word, or the next word.
     pub(super) values: &'static str,
-    /// Letters that may have one, and only in the same word.
+    /// Letters with an optional value, only in the same word.
     pub(super) optional: &'static str,
     /// Long options without a value.
     pub(super) long: &'static [&'static str],
-    /// Long options with one: after `=`, or the next word.
+    /// Long options with a value: after `=`, or the next word.
     pub(super) long_values: &'static [&'static str],
-    /// Long options that may have one, and only after `=`.
+    /// Long options with an optional value, only after `=`.
     pub(super) long_optional: &'static [&'static str],
 }
 
 impl Options {
-    /// No options at all.
+    /// No options.
     pub(super) const NONE: Self = Self {
         flags: "",
         values: "",
@@ -37,7 +37,8 @@ pub(super) struct Given<'a> {
     pub(super) value: Option<Word>,
 }
 
-/// The options, and where the words after them begin. Nothing if one of them is not known, or not known to the table.
+/// Returns the options and the index of the first word after them, or `None` if a word is unknown or an option is not
+/// in the table.
 pub(super) fn read<'a>(words: &'a [Word], options: &Options) -> Option<(Vec<Given<'a>>, usize)> {
     let mut all = Vec::new();
     let mut at = 1;
@@ -52,7 +53,7 @@ pub(super) fn read<'a>(words: &'a [Word], options: &Options) -> Option<(Vec<Give
         at += 1;
         if takes_next(text, options, &mut all)? {
             let value = words.get(at);
-            // One that is several words moves what comes behind it.
+            // A value that expands to several words shifts the following ones.
             if value.is_some_and(|word| !word.is_single()) {
                 return None;
             }
@@ -65,7 +66,8 @@ pub(super) fn read<'a>(words: &'a [Word], options: &Options) -> Option<(Vec<Give
     Some((all, words.len()))
 }
 
-/// Whether the value of the last option in a word is the next word; nothing if one is not in the table.
+/// Returns true if the value of the last option in a word is the next word, or `None` if an option is not in the
+/// table.
 fn takes_next<'a>(text: &'a str, options: &Options, all: &mut Vec<Given<'a>>) -> Option<bool> {
     let known = |text: &str| Some(Word::Known(text.to_owned()));
     if let Some(long) = text.strip_prefix("--") {

@@ -1,4 +1,4 @@
-//! What is gathered while a program is read: commands, whatever they stand in.
+//! The state while a program is read, and the commands found, including nested ones.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,37 +11,38 @@ use super::structure::{self, Structure};
 use super::variables::Variables;
 use super::walk::{self, sets_variables};
 
-/// How deep texts may stand in texts: `sh -c` in a substitution in an `eval`.
+/// Maximum nesting of texts in texts: `sh -c` in a substitution in an `eval`.
 const TEXTS_MAX: usize = 6;
 
-/// The most commands of one program. A person reads a list of them.
+/// Maximum number of commands of one program. A person reads a list of them.
 const COMMANDS_MAX: usize = 500;
 
-/// The most bytes of all texts together that are read for one program: a text that stands in others is read once for each.
+/// Maximum number of bytes of all texts that are read for one program: a text inside of others is read once for each.
 const BYTES_MAX: usize = 512 << 10;
 
-/// Gathers the commands of one program.
+/// Collects the commands of one program.
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) script: Script,
-    /// Names that the program gives a meaning of its own.
+    /// Names that the program defines as functions.
     pub(super) functions: HashSet<String>,
-    /// The functions in whose bodies the reader is.
+    /// The functions whose bodies are being read.
     pub(super) inside: Vec<String>,
-    /// Which function starts which, and whether beside itself: in a pipeline, in the background or in a substitution.
+    /// Calls from one function to another, and whether they run concurrently: in a pipeline, in the background or in a
+    /// substitution.
     starts: Vec<Start>,
-    /// Whether what is read now runs beside what starts it.
+    /// True if the current text runs concurrently with the command that starts it.
     pub(super) beside: bool,
-    /// Whether the program makes arrays.
+    /// True if the program declares arrays.
     pub(super) arrays: bool,
-    /// Which shell runs what is read now.
+    /// The shell that runs the current text.
     pub(super) shell: Shell,
-    /// What runs what is read now, outermost first.
+    /// The wrappers and constructs that run the current text, outermost first.
     pub(super) through: Vec<String>,
-    /// What the commands that are read now are given on their standard input, where the script says it: the last is the
-    /// innermost one's.
+    /// The standard input of the current commands, as far as the script sets it: the last entry belongs to the
+    /// innermost one.
     pub(super) stdin: Vec<Option<Word>>,
-    /// What is known of variables.
+    /// The known variables.
     pub(super) variables: Variables,
     texts: usize,
     bytes: usize,
@@ -52,12 +53,12 @@ struct Start {
     function: String,
     name: String,
     beside: bool,
-    /// Its number.
+    /// The index of the command.
     at: usize,
 }
 
 impl Reader {
-    /// One of texts that this shell runs.
+    /// Creates a reader for texts that this shell runs.
     pub(super) fn of(shell: Shell) -> Self {
         Self {
             shell,
@@ -65,14 +66,14 @@ impl Reader {
         }
     }
 
-    /// Reads a text that another shell runs, or that is run later: what variables hold there is not known.
+    /// Reads a text that another shell runs, or that runs later: the values of variables are not known there.
     pub(super) fn text(&mut self, text: &str, span: Range<usize>) {
         let outer = self.variables.leave();
         self.text_here(text, span);
         self.variables.come_back(outer);
     }
 
-    /// Reads a text that stands at `span` of the whole, and that the shell runs where it stands.
+    /// Reads a text at `span` of the whole that the shell runs in place.
     pub(super) fn text_here(&mut self, text: &str, span: Range<usize>) {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.texts >= TEXTS_MAX || self.bytes > BYTES_MAX {
@@ -81,7 +82,7 @@ impl Reader {
         self.texts += 1;
         match structure::parse(text, self.shell) {
             Ok(structure) => {
-                // Where a text stands in another one, its commands stand where that is.
+                // Commands of an inner text get the position of that text in the outer one.
                 let place = (self.texts > 1).then_some(span);
                 let alone = self.texts == 1 && self.script.commands.is_empty();
                 if !(alone && self.follow(&structure)) {
@@ -93,7 +94,8 @@ impl Reader {
         self.texts -= 1;
     }
 
-    /// Reads the whole with the variables of its loops. That counts where all is clear: says whether it does.
+    /// Reads the text with the values of its loop variables. Returns true if the result is valid: if nothing in it is
+    /// unknown.
     fn follow(&mut self, structure: &Structure) -> bool {
         let mut read = Self {
             through: self.through.clone(),
@@ -115,7 +117,8 @@ impl Reader {
         counts
     }
 
-    /// Whether nothing in it may do more than was read, and so the variables of its loops are what they were taken for.
+    /// Returns true if nothing in the program may do more than was read, so that its loop variables have the assumed
+    /// values.
     fn is_clear(&self) -> bool {
         let is_clear = |simple: &Simple| {
             let begins = simple.words.first();
@@ -128,30 +131,30 @@ impl Reader {
             && self.variables.hold(&self.script)
     }
 
-    /// The command that is read now is given this on its standard input.
+    /// Sets the standard input of the current command.
     pub(super) fn fed(&mut self, text: Word) {
         if let Some(stdin) = self.stdin.last_mut() {
             *stdin = Some(text);
         }
     }
 
-    /// Says that something is not known of the program as a whole.
+    /// Records that something about the program as a whole is not known.
     pub(super) fn unknown(&mut self, why: &str) {
         if !self.script.unknown.iter().any(|known| known == why) {
             self.script.unknown.push(why.to_owned());
         }
     }
 
-    /// Whether it has as many commands as it takes, and what more there is is not known.
+    /// Returns true if the maximum number of commands is reached, and records that the rest is not known.
     pub(super) fn is_full(&mut self) -> bool {
         let full = self.script.commands.len() >= COMMANDS_MAX;
         if full {
-            self.unknown("it runs more commands than a person can look at");
+            self.unknown("it runs more commands than a person can review");
         }
         full
     }
 
-    /// Takes a command as it is.
+    /// Adds a command as it is.
     pub(super) fn emit(&mut self, mut simple: Simple) {
         if self.is_full() {
             return;
@@ -179,19 +182,19 @@ impl Reader {
         self.script.commands.push(simple);
     }
 
-    /// The program, once all of it was read.
+    /// Returns the program, after all of it was read.
     pub(super) fn finish(mut self) -> Script {
         for simple in &mut self.script.commands {
             let Some(name) = simple.program() else {
                 continue;
             };
             if self.functions.contains(name) {
-                let why = format!("`{name}` is a function of this script, and no program");
+                let why = format!("`{name}` is a function of this script, not a program");
                 simple.unknown.push(why);
             } else if self.arrays && sets_variables(name) {
                 let unclear = |word: &Word| word.known().is_none() && word.text().contains('=');
                 if simple.words.iter().any(unclear) {
-                    let why = "of an array, a value may run what is in it".to_owned();
+                    let why = "the value of an array may run commands that it contains".to_owned();
                     simple.unknown.push(why);
                 }
             }
@@ -200,7 +203,8 @@ impl Reader {
         self.script
     }
 
-    /// Marks what starts a function beside itself that comes to the same function again.
+    /// Marks commands that start a function concurrently which leads back to the function that they are in (a fork
+    /// bomb).
     fn multiply(&mut self) {
         let mut next: HashMap<&str, Vec<&str>> = HashMap::new();
         for start in &self.starts {

@@ -1,4 +1,4 @@
-//! Commands that stand in a row: what one hands to the next one, and which ends right before another.
+//! Commands in a sequence: the output that one passes to the next, and the command that ends right before another.
 
 use brush_parser::ast::{
     AndOr, AndOrList, Command, CommandPrefixOrSuffixItem as Item, IoFileRedirectKind as Kind,
@@ -6,7 +6,7 @@ use brush_parser::ast::{
 };
 use mimir_core::command::Simple;
 
-/// Whether all that the command writes for the next one is what its program prints there.
+/// Returns true if the output that the command passes to the next one is exactly what its program prints.
 pub(super) fn feeds(command: &Command) -> bool {
     let Command::Simple(simple) = command else {
         return false;
@@ -18,7 +18,7 @@ pub(super) fn feeds(command: &Command) -> bool {
     })
 }
 
-/// Whether the command reads what the one before it writes, and nothing else in its place that is not said of it.
+/// Returns true if the command reads the output of the one before it, and no other input that is not recorded.
 pub(super) fn is_fed(command: &Command) -> bool {
     let Command::Simple(simple) = command else {
         return false;
@@ -42,16 +42,16 @@ fn items(command: &SimpleCommand) -> impl Iterator<Item = &Item> {
     prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
 }
 
-/// What is known in a list of how its last part came to an end.
+/// The known end of the previous part of a list.
 #[derive(Default)]
 pub(super) struct Before {
-    /// The number of the command that was all of it.
+    /// The index of the command, if the part is a single one.
     alone: Option<usize>,
 }
 
 impl Before {
-    /// Takes note of the next part of a list, which has made commands of the script from `first` on. How deep the list
-    /// stands, each of them says.
+    /// Handles the next part of a list, whose commands begin at index `first` of the script. `depth` is the nesting
+    /// depth of the list, which equals the length of `through` in its own commands.
     pub(super) fn then(
         &mut self,
         (pipeline, is_and): (&Pipeline, bool),
@@ -61,7 +61,7 @@ impl Before {
         let emitted = commands.get_mut(first..).unwrap_or_default();
         let is_simple = |command: &Command| matches!(command, Command::Simple(_));
         let own = |simple: &Simple| simple.through.len() == depth;
-        // What a substitution runs comes between the two.
+        // Commands of a substitution run between the two.
         let nested = |simple: &Simple| {
             let inside = simple.through.get(depth);
             inside.is_some_and(|how| matches!(how.as_str(), "$(…)" | "<(…)"))
@@ -78,8 +78,8 @@ impl Before {
     }
 }
 
-/// The parts of a list, and whether each runs only where the one before it has ended well. Behind `||`, that may be
-/// another one than stands there.
+/// Returns the parts of a list, each with true if it runs only after the part before it has succeeded. After `||`, the
+/// part that ran last may be another one, so that is false.
 pub(super) fn parts(list: &AndOrList) -> impl Iterator<Item = (&Pipeline, bool)> {
     let mut was_or = false;
     let more = list.additional.iter().map(move |more| match more {

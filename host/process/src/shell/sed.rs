@@ -1,8 +1,8 @@
-//! Programs in the languages of `sed` and `awk`, as far as it is plain that they only change text.
+//! Programs in the languages of `sed` and `awk`: detects those that only change text.
 
 use mimir_core::command::Word;
 
-/// Why the words of a `sed` or an `awk` may run something.
+/// Returns the reasons why the words of a `sed` or an `awk` may run something.
 pub(super) fn unknown(words: &[Word], name: &str) -> Vec<String> {
     match name {
         "sed" => scripts(words, sed_is_plain, name),
@@ -10,8 +10,8 @@ pub(super) fn unknown(words: &[Word], name: &str) -> Vec<String> {
     }
 }
 
-/// Whether a `sed` program prints, deletes and replaces, and does nothing else: it has commands that run programs and
-/// write files. What is not plain to all kinds of `sed` in the same way is none of that.
+/// Returns true if a `sed` program only prints, deletes and replaces: other commands run programs and write files.
+/// Syntax that versions of `sed` read differently is refused.
 fn sed_is_plain(program: &str) -> bool {
     let mut rest = program;
     let mut open = 0_usize;
@@ -33,8 +33,8 @@ fn sed_is_plain(program: &str) -> bool {
     }
 }
 
-/// What follows the command that the text begins with: nothing, or what separates it from the next one. Where it begins
-/// a group, one more is `open`.
+/// Skips the command at the start of the text. Returns the rest, which is empty or begins with a separator. Increments
+/// `open` at the start of a group.
 fn command<'a>(text: &'a str, open: &mut usize) -> Option<&'a str> {
     let rest = blanks(addresses(text)?);
     let rest = rest.strip_prefix('!').map_or(rest, blanks);
@@ -54,7 +54,7 @@ fn command<'a>(text: &'a str, open: &mut usize) -> Option<&'a str> {
     })
 }
 
-/// The text, if a command may end before it.
+/// Returns the text if a command may end before it.
 fn separated(text: &str) -> Option<&str> {
     let text = blanks(text);
     (text.is_empty() || text.starts_with([';', '\n', '}'])).then_some(text)
@@ -68,13 +68,13 @@ fn digits(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
-/// What follows the lines that a command is about, if it says any.
+/// Skips the addresses of a command, if it has any.
 fn addresses(text: &str) -> Option<&str> {
     let Some(rest) = address(text, "~")? else {
         return Some(text);
     };
     match blanks(rest).strip_prefix(',') {
-        // `+3` and `~4` count on from the first one.
+        // `+3` and `~4` are relative to the first one.
         Some(second) => {
             let second = blanks(second);
             address(second.strip_prefix(['+', '~']).unwrap_or(second), "")?
@@ -83,7 +83,7 @@ fn addresses(text: &str) -> Option<&str> {
     }
 }
 
-/// What follows one address, if there is one. Behind a number, one of the `steps` and another may stand.
+/// Skips one address, if there is one. A number may be followed by a character of `steps` and another number.
 fn address<'a>(text: &'a str, steps: &str) -> Option<Option<&'a str>> {
     let mut letters = text.chars();
     let first = letters.next();
@@ -105,43 +105,43 @@ fn address<'a>(text: &'a str, steps: &str) -> Option<Option<&'a str>> {
     Some(Some(after))
 }
 
-/// What follows the flags of an address.
+/// Skips the flags of an address.
 fn flagged(text: &str) -> &str {
     text.trim_start_matches(['I', 'M'])
 }
 
-/// What follows the two parts of `s` and their flags, if those are harmless.
+/// Skips the two parts of `s` and their flags; harmful flags remain in the rest, which makes the caller refuse it.
 fn replaced(text: &str) -> Option<&str> {
     let mark = mark(text)?;
     let flags = replacement(pattern(&text[1..], mark)?, mark)?;
     Some(flags.trim_start_matches(|c: char| c.is_ascii_digit() || "gpIiMm".contains(c)))
 }
 
-/// What follows the two parts of `y`. Some kinds of `sed` take a bracket in them for the beginning of an expression: that
-/// is not read.
+/// Skips the two parts of `y`. Some versions of `sed` treat a bracket in them as the start of an expression, so that
+/// is refused.
 fn exchanged(text: &str) -> Option<&str> {
     let mark = mark(text)?;
     let rest = replacement(replacement(&text[1..], mark)?, mark)?;
     (!text[..text.len() - rest.len()].contains('[')).then_some(rest)
 }
 
-/// The sign that the text begins with, if it may stand between the parts of a command.
+/// Returns the delimiter at the start of the text, if it is a valid one.
 fn mark(text: &str) -> Option<char> {
     let mark = text.chars().next()?;
     (mark.is_ascii_punctuation() && !"\\[]".contains(mark)).then_some(mark)
 }
 
-/// What follows an expression and the mark at its end.
+/// Skips a regular expression and its closing delimiter.
 fn pattern(text: &str, mark: char) -> Option<&str> {
     part(text, mark, |rest| bracket(rest, mark))
 }
 
-/// What follows a replacement and the mark at its end: brackets are characters like others in it.
+/// Skips a replacement and its closing delimiter: brackets have no special meaning in it.
 fn replacement(text: &str, mark: char) -> Option<&str> {
     part(text, mark, Some)
 }
 
-/// What follows a part of a command and the mark at its end; `bracket` says what follows what an opening one begins.
+/// Skips a part of a command and its closing delimiter; `bracket` skips the rest of a bracket expression.
 fn part<'a>(
     text: &'a str,
     mark: char,
@@ -162,17 +162,17 @@ fn part<'a>(
     }
 }
 
-/// What follows the character behind a backslash. A line that goes on in the next one is not read.
+/// Skips the character after a backslash. A line continuation is refused.
 fn escaped(text: &str) -> Option<&str> {
     let mut letters = text.chars();
     (letters.next()? != '\n').then_some(letters.as_str())
 }
 
-/// What follows the characters between brackets and the bracket at their end. Some kinds of `sed` take a mark between
-/// them for one, and a backslash for an escape: where that made a difference, it is not read.
+/// Skips a bracket expression and its closing bracket. Some versions of `sed` end it at a delimiter, or treat a
+/// backslash as an escape: where that makes a difference, it is refused.
 fn bracket(text: &str, mark: char) -> Option<&str> {
     let mut rest = text.strip_prefix('^').unwrap_or(text);
-    // At the beginning, it stands for itself.
+    // A bracket in the first position is literal.
     rest = rest.strip_prefix(']').unwrap_or(rest);
     loop {
         let mut letters = rest.chars();
@@ -188,25 +188,25 @@ fn bracket(text: &str, mark: char) -> Option<&str> {
     }
 }
 
-/// What follows a class such as `[:alpha:]`, from behind its first bracket.
+/// Skips a class such as `[:alpha:]`, after its first bracket.
 fn class(text: &str) -> Option<&str> {
     let name = text.strip_prefix(':')?;
     name.trim_start_matches(|c: char| c.is_ascii_lowercase())
         .strip_prefix(":]")
 }
 
-/// Whether an `awk` program only prints: its language runs programs and writes files.
+/// Returns true if an `awk` program only prints: the language can also run programs and write files.
 fn awk_is_plain(program: &str) -> bool {
     let never = [
         "system", "getline", "@", "close", "fflush", "ENVIRON", "ARGV", "ARGC", "SYMTAB", "FUNCTAB",
     ];
-    // Before the first brace there is no statement, only a condition; and what compares in one never opens a file.
+    // Text before the first brace is a condition, not a statement, and a comparison in it never opens a file.
     let (_, statements) = program.split_once('{').unwrap_or_default();
     let statements = statements.replace("||", " ").replace(">=", " ");
     !never.iter().any(|word| program.contains(word)) && !statements.contains(['|', '>'])
 }
 
-/// The programs of `sed` and `awk`.
+/// Checks the programs of `sed` and `awk`.
 fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut rest = words.iter().skip(1);
@@ -218,7 +218,7 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
                 given = true;
                 scripts.extend(rest.next());
             }
-            // Of awk: a separator, and a variable.
+            // Options of awk: a separator, and a variable.
             Some("-F" | "-v") if name == "awk" => {
                 rest.next();
             }
@@ -231,7 +231,7 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
             Some(text) if text.starts_with("-F") && name == "awk" => {}
             Some(text) if text.starts_with('-') && text != "-" => {
                 return vec![format!(
-                    "what `{name} {text}` runs cannot be told from its words"
+                    "the commands that `{name} {text}` runs cannot be determined"
                 )];
             }
             _ if first.is_none() => first = Some(word),
@@ -252,7 +252,7 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
     }
 }
 
-/// Whether it is nothing but letters of `sed` that change how it reads lines, and run nothing.
+/// Returns true if the word is a cluster of `sed` flags that only change how it reads lines.
 fn is_cluster(text: &str) -> bool {
     let letters = text.strip_prefix('-').unwrap_or_default();
     !letters.is_empty() && letters.chars().all(|c| "nErsuz".contains(c))
@@ -336,7 +336,7 @@ mod tests {
             "s/a/b",
             "b x",
             "\\,a,e",
-            // A bracket that stands for itself, and what is between brackets to some and not to others.
+            // A literal bracket, and text that only some versions read as a bracket expression.
             "s|[]|]|;s|e#|x|",
             "s|[]|]|;s|w /any/path||p",
             "s/[]/]/;/e#/p",
@@ -352,7 +352,7 @@ mod tests {
             "s/[[:alpha:][]/e;s/]/x/",
             "/[]/]/e#/p",
             "\\|[]|]|e#|p",
-            // What goes on where a command seems to end.
+            // Commands that continue where they seem to end.
             "s/a/b;e id",
             "s/a/b\\/;e id;s/c/d",
             "s/a/b/ e",

@@ -1,4 +1,4 @@
-//! The structure of a text, from the parser, once both readers agree on its words.
+//! The structure of a text, from the parser, once both parsers agree on its words.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,21 +7,22 @@ use brush_parser::{ParserOptions, Token as Theirs, TokenizerOptions};
 
 use super::lexer::{self, Fault, Shell, Token};
 
-/// A text as it was parsed, and where its words stand.
+/// A parsed text, with the positions of its words.
 pub(super) struct Structure {
     pub(super) program: Program,
-    /// By where the parser has them.
+    /// Sorted by the parser's index.
     places: Vec<Place>,
 }
 
-/// Where the parser says that a word begins, in characters and as it counts them, and where it really stands.
+/// The start of a word as the parser counts it, in characters, and its real byte range.
 struct Place {
     theirs: usize,
     start: usize,
     end: usize,
 }
 
-/// What bash does when it runs a text: no patterns such as `@(a|b)`, which only an interactive user switches on.
+/// The parser options of bash when it runs a text: no patterns such as `@(a|b)`, which only interactive users switch
+/// on.
 pub(super) fn options() -> ParserOptions {
     ParserOptions {
         enable_extended_globbing: false,
@@ -29,7 +30,7 @@ pub(super) fn options() -> ParserOptions {
     }
 }
 
-const UNLIKE: Fault = "two readers of shell text take it in different ways";
+const UNLIKE: Fault = "two shell parsers read it differently";
 
 /// Parses a text.
 pub(super) fn parse(text: &str, shell: Shell) -> Result<Structure, Fault> {
@@ -46,19 +47,16 @@ fn theirs(text: &str, options: &TokenizerOptions) -> Result<Vec<Theirs>, Fault> 
     held(|| brush_parser::uncached_tokenize_str(text, options).ok())
 }
 
-/// What the parser makes of a text. It is written by others, and takes some texts that it should refuse for impossible:
-/// a text that it falls over is none that can be read.
+/// Runs the parser and catches panics. It is a third-party crate that panics on some texts which it should refuse:
+/// such a text counts as unreadable.
 fn held<T>(parse: impl FnOnce() -> Option<T>) -> Result<T, Fault> {
-    // What it was at is gone with it.
+    // The panic leaves no shared state behind: the parser's own is dropped.
     let parsed = catch_unwind(AssertUnwindSafe(parse));
-    parsed
-        .ok()
-        .flatten()
-        .ok_or("it is no shell text that can be read")
+    parsed.ok().flatten().ok_or("it is not valid shell text")
 }
 
-/// Checks that both have read the same words, and where each stands. The parser puts the body of a here-document and its
-/// end behind its tag.
+/// Checks that both parsers have read the same words, and returns their positions. The parser puts the body of a
+/// here-document and its end after its tag.
 fn compare(read: &lexer::Read<'_>, theirs: &[Theirs]) -> Result<Vec<Place>, Fault> {
     let mut places = Vec::with_capacity(read.tokens.len());
     let mut bodies = read.bodies.iter();
@@ -102,7 +100,7 @@ fn place(token: &Token<'_>, their: &Theirs, places: &mut Vec<Place>) {
 fn is_same(token: &Token<'_>, their: &Theirs) -> bool {
     let operator = matches!(their, Theirs::Operator(..));
     let text = their.to_str();
-    // Of a line that goes on in the next one they keep nothing.
+    // The parser drops line continuations.
     let same = text == token.text
         || (token.text.contains("\\\n") && text == token.text.replace("\\\n", ""));
     operator == token.operator && same
@@ -123,7 +121,7 @@ fn is_body(ours: &str, tabs: bool, theirs: &str) -> bool {
 }
 
 impl Structure {
-    /// Where the word stands that the parser has at `index`, in bytes.
+    /// Returns the byte range of the word that the parser has at `index`.
     pub(super) fn place(&self, index: usize) -> Option<std::ops::Range<usize>> {
         let at = self
             .places

@@ -1,30 +1,30 @@
-//! What variables hold, where that is sure: those of loops over words that are known, or that files are looked for with.
+//! Values of variables, where they are certain: those of loops over known words or over file patterns.
 //!
-//! They are followed at first, and that counts only where nothing in the whole text is unclear and nothing but their
-//! loops sets them. Then each command is one that was read; so none makes a variable another one, and what was read is
-//! right from the first command to the last. Else the text is read again, without.
+//! The reader first assumes these values. The result is valid only if nothing in the whole text is unclear and only
+//! their loops set them. Then all commands are known, so none of them changes a variable, and the assumption is right
+//! from the first command to the last. Otherwise the text is read again, without the values.
 
 use std::collections::HashMap;
 
 use mimir_core::command::{Script, Word};
 
-/// The most words of a loop that are followed: its commands are judged, and shown, once for each.
+/// Maximum number of words of a loop that is followed: its commands are judged, and shown, once for each word.
 const WORDS_MAX: usize = 8;
 
-/// What decides where the shell splits a word.
+/// The variable with the characters at which the shell splits words.
 const SPLITS: &str = "IFS";
 
 #[derive(Default)]
 pub(super) struct Variables {
     loops: bool,
     follows: bool,
-    /// Innermost last.
+    /// The values in the current loops, innermost last.
     bound: Vec<(String, Word)>,
-    /// How often each was set by a loop of its own.
+    /// The number of loops that set each variable.
     set: HashMap<String, usize>,
-    /// Whether a loop in a loop has the same variable.
+    /// True if a nested loop has the same variable.
     hidden: bool,
-    /// Whether the shell itself runs another text, now or whenever it comes to it.
+    /// True if the shell itself runs another text, now or later.
     lost: bool,
 }
 
@@ -33,7 +33,7 @@ impl Variables {
         self.loops
     }
 
-    /// To be followed.
+    /// Creates variables that are followed.
     pub(super) fn followed() -> Self {
         Self {
             follows: true,
@@ -41,10 +41,10 @@ impl Variables {
         }
     }
 
-    /// Notes a loop over these words. If its variable is to be followed, what it will be, one time after another.
+    /// Records a loop over these words. Returns the successive values of its variable if that is followed.
     pub(super) fn of_loop(&mut self, name: &str, words: &[Word]) -> Option<Vec<Word>> {
         self.loops = true;
-        // Those that shells have meanings for have no small letter at the beginning.
+        // Variables with a meaning for shells do not begin with a lowercase letter.
         let is_ours = name.starts_with(|c: char| c.is_ascii_lowercase());
         if !self.follows || !is_ours {
             return None;
@@ -68,12 +68,12 @@ impl Variables {
         self.bound.pop();
     }
 
-    /// Notes that the shell itself runs another text, which may set what is followed.
+    /// Records that the shell itself runs another text, which may set the followed variables.
     pub(super) fn lose(&mut self) {
         self.lost = true;
     }
 
-    /// Hands out what is bound, for a text that knows nothing of it.
+    /// Takes the values out, for a text in which they are not known.
     pub(super) fn leave(&mut self) -> Vec<(String, Word)> {
         std::mem::take(&mut self.bound)
     }
@@ -82,13 +82,13 @@ impl Variables {
         self.bound = bound;
     }
 
-    /// What is in a variable.
+    /// Returns the value of a variable.
     pub(super) fn get(&self, name: &str) -> Option<&Word> {
         let found = self.bound.iter().rev().find(|(bound, _)| bound == name);
         found.map(|(_, word)| word)
     }
 
-    /// The file that a word is, where that is a variable between quotes, and plain text around it at most.
+    /// Returns the file pattern of a word that is a quoted variable, with nothing but plain text around it.
     pub(super) fn found(&self, raw: &str) -> Option<Word> {
         let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
         let (before, rest) = inner.split_once('$')?;
@@ -103,7 +103,8 @@ impl Variables {
             return None;
         };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-        // A name that a dot is added to may be the folder above, and with more letters an option is another one.
+        // An added dot may turn the name into the parent folder, and added letters may turn an option into another
+        // one.
         let dots = before.ends_with('.') || behind == "." || behind.starts_with("./");
         let options = before.starts_with('-')
             || before.is_empty()
@@ -115,7 +116,7 @@ impl Variables {
         (clear && !dots && !options).then(|| Word::Found(format!("{before}{glob}{behind}")))
     }
 
-    /// Whether these variables are what they were followed as, in all that was read.
+    /// Returns true if these variables kept the assumed values in the whole script.
     pub(super) fn hold(&self, script: &Script) -> bool {
         let sets = |name: &str| {
             let all = script
@@ -129,7 +130,7 @@ impl Variables {
     }
 }
 
-/// Whether the shell makes one word of this text where no quotes are around it, and the same one.
+/// Returns true if the shell makes exactly this one word of the unquoted text.
 pub(super) fn is_plain(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-+,:@%".contains(c);
     !text.is_empty() && text.chars().all(is_plain)

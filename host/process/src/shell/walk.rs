@@ -1,4 +1,4 @@
-//! From the structure of a text to its commands, wherever they stand.
+//! Walks the structure of a text and collects its commands at any depth.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use super::structure::Structure;
 use super::word::{self, Context};
 use super::wrappers::is_wrapper;
 
-/// Reads all commands of a text. Where it stands in another one, they all stand at `place`.
+/// Reads all commands of a text. If it is inside of another one, they all get the position `place`.
 pub(super) fn program(reader: &mut Reader, structure: &Structure, place: Option<Range<usize>>) {
     let mut walk = Walk {
         reader,
@@ -45,7 +45,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads what runs beside what starts it, if it does.
+    /// Reads a part, which runs concurrently if `beside` is true.
     fn beside(&mut self, beside: bool, read: impl FnOnce(&mut Self)) {
         let outer = self.reader.beside;
         self.reader.beside |= beside;
@@ -78,10 +78,10 @@ impl Walk<'_> {
                 if takes && inside.iter().all(|how| is_wrapper(how)) {
                     simple.fed_by = simple.fed_by.or(feeder);
                 }
-                // Who feeds it is not said, and may be anybody.
+                // The source of its standard input is not known.
                 simple.hides |= simple.fed_by.is_none() && runs_input(simple);
             }
-            // Of more than one command, each may write what the next part reads.
+            // If there are several commands, each may write the input of the next part.
             let alone = matches!(emitted, [one] if one.through.len() == depth);
             feeder = (alone && feeds(command)).then_some(first);
         }
@@ -98,7 +98,7 @@ impl Walk<'_> {
                 let name = function.fname.value.clone();
                 self.reader.functions.insert(name.clone());
                 self.reader.inside.push(name);
-                // What stands around it is not where it will be called.
+                // The context of the definition is not that of the call.
                 let outer = std::mem::take(&mut self.reader.beside);
                 self.compound(&function.body.0);
                 self.reader.beside = outer;
@@ -121,7 +121,7 @@ impl Walk<'_> {
         match compound {
             CompoundCommand::Arithmetic(_) | CompoundCommand::ArithmeticForClause(_) => {
                 self.reader
-                    .unknown("arithmetic may run what a variable holds");
+                    .unknown("arithmetic may run a command that a variable holds");
             }
             CompoundCommand::BraceGroup(group) => self.list(&group.list),
             CompoundCommand::Subshell(subshell) => {
@@ -181,13 +181,13 @@ impl Walk<'_> {
             }
             CompoundCommand::Coprocess(clause) => {
                 self.reader
-                    .unknown("shells differ in what the name of a coprocess is");
+                    .unknown("shells read the name of a coprocess differently");
                 self.beside(true, |walk| walk.command(&clause.body));
             }
         }
     }
 
-    /// The files that are opened for a compound.
+    /// Records the files that are opened for a compound command.
     fn of_compound<'r>(&mut self, redirections: impl Iterator<Item = &'r IoRedirect>) {
         let mut simple = Simple::default();
         self.reader.stdin.push(None);
@@ -198,7 +198,7 @@ impl Walk<'_> {
         self.leftover(simple);
     }
 
-    /// Emits what is no command and does something all the same.
+    /// Emits redirections and unknowns that belong to no command.
     fn leftover(&mut self, simple: Simple) {
         if !simple.redirections.is_empty() || !simple.unknown.is_empty() {
             self.reader.emit(self.placed(simple));
@@ -256,7 +256,7 @@ impl Walk<'_> {
 
     fn assignment(&mut self, assignment: &Assignment, simple: &mut Simple) {
         if assignment.append && self.reader.shell == Shell::Any {
-            let why = "`+=` means something else to shells other than bash";
+            let why = "`+=` has another meaning in shells other than bash";
             simple.unknown.push(why.to_owned());
         }
         let name = match &assignment.name {
@@ -264,14 +264,14 @@ impl Walk<'_> {
             AssignmentName::ArrayElementName(name, _) => {
                 simple
                     .unknown
-                    .push("the place in an array may run what a variable holds".to_owned());
+                    .push("an array subscript may run a command that a variable holds".to_owned());
                 name.clone()
             }
         };
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => self.word(word, Context::Value, simple),
             AssignmentValue::Array(_) => {
-                simple.unknown.push("arrays are not followed".to_owned());
+                simple.unknown.push("arrays are not analyzed".to_owned());
                 Word::Unknown("(…)".to_owned())
             }
         };
@@ -283,7 +283,8 @@ impl Walk<'_> {
         simple.words.push(word);
     }
 
-    /// The words that bash makes of one with braces, where they are plain. Which program runs is not told so.
+    /// Returns the words of a brace expansion in bash, if they are plain. It is not applied to the name of the
+    /// program.
     fn braces(&mut self, raw: &Raw, simple: &mut Simple) -> Option<Vec<String>> {
         let is_argument = self.reader.shell == Shell::Bash && !simple.words.is_empty();
         let words = is_argument.then(|| braces::words(&raw.value))??;
@@ -291,7 +292,7 @@ impl Walk<'_> {
         Some(words)
     }
 
-    /// Reads a word, and the commands that the shell runs to know it.
+    /// Reads a word, and the commands of its substitutions.
     fn word(&mut self, raw: &Raw, context: Context, simple: &mut Simple) -> Word {
         self.extent(raw, simple);
         self.raw(&raw.value, context, simple)
@@ -323,7 +324,7 @@ impl Walk<'_> {
         parts.word
     }
 
-    /// Notes that the command reaches from before this word, or up to behind it.
+    /// Extends the range of the command to include this word.
     fn extent(&self, raw: &Raw, simple: &mut Simple) {
         let place = raw
             .loc
@@ -386,7 +387,7 @@ impl Walk<'_> {
                 }),
             },
         }
-        // Such a file is read and written.
+        // `<>` opens the file for reading and writing.
         if matches!(kind, Kind::ReadAndWrite)
             && let Some(Redirection { target, .. }) = simple.redirections.last().cloned()
         {
@@ -403,7 +404,7 @@ impl Walk<'_> {
         let text = target.text();
         if text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/") {
             simple.unknown.push(format!(
-                "`{text}` is a connection, which the shell itself makes"
+                "`{text}` is a network connection that the shell itself opens"
             ));
         }
         simple.redirections.push(Redirection {
@@ -430,7 +431,7 @@ impl Walk<'_> {
                 ) {
                     simple
                         .unknown
-                        .push("the name of a variable may hold something that runs".to_owned());
+                        .push("the name of a variable may contain a command".to_owned());
                 }
                 let word = self.word(word, Context::Value, simple);
                 simple.words.push(word);
@@ -441,14 +442,14 @@ impl Walk<'_> {
                     word.known()
                         .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
                 });
-                // `-eq` and the like take their sides as expressions, and those may hold commands.
+                // `-eq` and the like evaluate their operands as expressions, and those may contain commands.
                 if predicate.to_string().starts_with('-')
                     && !numbers
                     && !matches!(predicate.to_string().as_str(), "-ef" | "-nt" | "-ot")
                 {
                     simple
                         .unknown
-                        .push("arithmetic may run what a variable holds".to_owned());
+                        .push("arithmetic may run a command that a variable holds".to_owned());
                 }
                 simple.words.extend(words);
             }

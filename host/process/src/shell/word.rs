@@ -1,4 +1,4 @@
-//! One word: what the program will get, and the commands that the shell runs to know it.
+//! One word: the value that the program receives, and the commands of its substitutions.
 
 use mimir_core::command::Word;
 
@@ -6,23 +6,23 @@ use super::braces;
 use super::lexer::Fault;
 use super::variables::{Variables, is_plain};
 
-/// A word as it was read.
+/// The result of reading a word.
 pub(super) struct Parts<'a> {
     pub(super) word: Word,
-    /// Texts that the shell runs in order to know the word.
+    /// Texts of substitutions that the shell runs.
     pub(super) runs: Vec<&'a str>,
-    /// Why the word may run something that is not known.
+    /// Reasons why the word may run something that is not known.
     pub(super) unknown: Vec<Fault>,
 }
 
-/// How the text around it is quoted.
+/// The quoting around the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     /// A word of a command.
     Plain,
-    /// The body of a here-document: quotes are characters like others.
+    /// The body of a here-document: quotes are ordinary characters.
     Body,
-    /// A word that the shell neither splits nor looks for files with, such as the value of a variable.
+    /// A word without splitting and file name expansion, such as the value of a variable.
     Value,
 }
 
@@ -37,7 +37,7 @@ struct Scan<'a, 'v> {
     parts: Parts<'a>,
 }
 
-/// Reads a word as it is written.
+/// Reads a word from its source text.
 pub(super) fn read<'a>(raw: &'a str, context: Context, variables: &Variables) -> Parts<'a> {
     let mut scan = Scan {
         raw,
@@ -108,7 +108,7 @@ impl<'a> Scan<'a, '_> {
                     self.expands = true;
                     self.take(c);
                 }
-                // Of a path in a list, and of a value; to bash, `a=~` is one wherever it stands.
+                // For a path in a list, and a value; bash expands `a=~` in any position.
                 '~' if !double && self.text.ends_with([':', '=']) => {
                     self.expands = true;
                     self.take(c);
@@ -139,7 +139,7 @@ impl<'a> Scan<'a, '_> {
         }
     }
 
-    /// What begins with a dollar sign.
+    /// Reads an expansion that begins with a dollar sign.
     fn dollar(&mut self, double: bool) {
         let after = &self.rest()[1..];
         let Some(next) = after.chars().next() else {
@@ -156,10 +156,10 @@ impl<'a> Scan<'a, '_> {
             '"' if !double => {
                 self.expands = true;
                 self.at += 1;
-                // What a translation says is expanded anew, and a variable says where it is found.
+                // The shell expands the translation again, and a variable sets where translations are found.
                 self.parts
                     .unknown
-                    .push("`$\"…\"` is translated, and a translation may run something");
+                    .push("`$\"…\"` is translated, and a translation may run a command");
             }
             c if c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c) => {
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -186,20 +186,22 @@ impl<'a> Scan<'a, '_> {
         if !text.chars().all(is_number) || !text.ends_with(')') {
             self.parts
                 .unknown
-                .push("arithmetic may run what a variable holds");
+                .push("arithmetic may run a command that a variable holds");
         }
     }
 
-    /// Goes on behind a substitution of this length.
+    /// Continues after a substitution of this length.
     fn end(&mut self, length: usize) {
         self.at += 2 + length + 1;
         if self.at > self.raw.len() {
             self.at = self.raw.len();
-            self.parts.unknown.push("a substitution in it does not end");
+            self.parts
+                .unknown
+                .push("a substitution in it is not closed");
         }
     }
 
-    /// What a variable holds.
+    /// Adds the value of a variable.
     fn variable(&mut self, name: &str, double: bool) {
         let quoted = double || self.context == Context::Value;
         match self.variables.get(name) {
@@ -233,7 +235,7 @@ impl<'a> Scan<'a, '_> {
         if name.is_empty() || !plain {
             self.parts
                 .unknown
-                .push("`${…}` of this kind may set a variable or run what one holds");
+                .push("this kind of `${…}` may set a variable or run a command that one holds");
         }
         let inner = read(rest, Context::Value, self.variables);
         self.parts.runs.extend(inner.runs);
@@ -241,11 +243,11 @@ impl<'a> Scan<'a, '_> {
     }
 }
 
-/// How far it is to what closes a substitution that has just begun.
+/// Returns the distance to the character that closes a substitution that has just begun.
 fn closing(text: &str, open: u8, close: u8) -> usize {
     let bytes = text.as_bytes();
     let (mut depth, mut at, mut double) = (0usize, 0, false);
-    // Whether the quote around each of the open substitutions was a double one.
+    // The enclosing substitutions: whether each is in double quotes, and the byte that closes it.
     let mut outer: Vec<(bool, u8)> = vec![];
     while let Some(&byte) = bytes.get(at) {
         let quoted = double;

@@ -1,25 +1,25 @@
-//! Programs that run the command in their own words: where that begins, and what they add.
+//! Programs that run the command in their arguments: the position of that command, and the words that they add.
 
 use super::options::Options;
 
-/// What a wrapper makes of the command.
+/// The effect of a wrapper on the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing: the command is what runs.
+    /// No effect: the command runs as it is.
     None,
     /// It adds words of its own.
     Adds,
-    /// It runs it in a way that a person has to know of.
+    /// It runs the command in a way that a person has to approve.
     Asks(&'static str),
 }
 
-/// A program that runs the command in its own words.
+/// A program that runs the command in its arguments.
 pub(super) struct Wrapper {
     pub(super) name: &'static str,
     pub(super) options: Options,
     /// Words between its options and the command.
     pub(super) operands: usize,
-    /// Whether `NAME=value` may stand before the command.
+    /// True if `NAME=value` may come before the command.
     pub(super) assigns: bool,
     pub(super) effect: Effect,
 }
@@ -44,7 +44,7 @@ const fn plain(name: &'static str, options: Options) -> Wrapper {
 
 const OTHER_USER: Effect = Effect::Asks("it runs as another user");
 
-/// Whether a program runs the command in its own words, and runs it as if it stood there alone.
+/// Returns true for a program that runs the command in its arguments like the command alone.
 pub(super) fn is_wrapper(name: &str) -> bool {
     WRAPPERS.iter().any(|wrapper| wrapper.name == name)
 }

@@ -1,10 +1,10 @@
-//! What `xargs` makes of its options and of what it is fed.
+//! Options and input of `xargs`.
 
 use mimir_core::command::Word;
 
 use super::options::Given;
 
-/// The files that `xargs` reads its words from instead of its standard input.
+/// Returns the files from which `xargs` reads its words instead of its standard input.
 pub(super) fn lists(options: &[Given<'_>]) -> Vec<Word> {
     let lists = options
         .iter()
@@ -12,7 +12,7 @@ pub(super) fn lists(options: &[Given<'_>]) -> Vec<Word> {
     lists.filter_map(|option| option.value.clone()).collect()
 }
 
-/// Whether what `xargs` is fed comes to its command name by name, and not cut where no name ends.
+/// Returns true if `xargs` passes its input to the command name by name, without splitting a name.
 pub(super) fn keeps_names(options: &[Given<'_>]) -> bool {
     let mut marks = options
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn keeps_names(options: &[Given<'_>]) -> bool {
     })
 }
 
-/// Whether `xargs` takes this for the end of a line or a null character: no name that is found is cut there.
+/// Returns true for a delimiter that is a line end or a null character: it does not split file names.
 fn ends_names(mark: &str) -> bool {
     let Some(escape) = mark.strip_prefix('\\') else {
         return mark == "\n";
@@ -36,7 +36,7 @@ fn ends_names(mark: &str) -> bool {
     escape == "n" || is_short && matches!(code, Ok(0 | 10))
 }
 
-/// What `xargs` may put the words that it reads in place of, wherever that stands.
+/// Returns the placeholders that `xargs` replaces with the words that it reads, at any position.
 pub(super) fn replaced(options: &[Given<'_>]) -> Vec<Word> {
     let marks = options
         .iter()

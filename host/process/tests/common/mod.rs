@@ -1,4 +1,4 @@
-//! What the tests of every sandbox have in common.
+//! Helpers for the tests of every sandbox.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ pub async fn run_in(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Finished, Faul
     run(sandbox, spec, &mut |_, _| {}).await
 }
 
-/// Whether a process of this machine, other than this one, has this word in its arguments: those of containers are among
-/// them.
+/// Returns true if another process of this machine, including those in containers, has this word in its arguments.
 pub fn runs(word: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries.into_iter().any(|entry| {
@@ -23,12 +22,12 @@ pub fn runs(word: &str) -> bool {
     })
 }
 
-/// A number that is in no other command line, for `sleep`.
+/// Returns a number for `sleep` that is in no other command line.
 pub fn marker(seed: u32) -> String {
     format!("{}{seed}", 10_000_000 + u64::from(std::process::id()))
 }
 
-/// Runs what says `begin` and then far more than anybody keeps, and looks at what that cost.
+/// Runs a command that prints `begin` and then far more output than is stored, and checks the memory use.
 pub async fn outpours(sandbox: &dyn Sandbox, mut spec: Spec) {
     spec.timeout = Some(Duration::from_secs(5));
     let before = memory();
@@ -44,11 +43,11 @@ pub async fn outpours(sandbox: &dyn Sandbox, mut spec: Spec) {
         "{}",
         captured.missing
     );
-    // Other tests of this program use some meanwhile.
+    // Other tests of this program use memory meanwhile.
     assert!(memory() < before + (256 << 20));
 }
 
-/// Bytes of memory that this program has in use.
+/// Returns the memory in use by this program, in bytes.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap();
     status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -1,4 +1,4 @@
-//! A repository beside the workspace that a person lets commands change.
+//! A repository outside of the workspace that a person lets commands change.
 
 use std::process::Command;
 

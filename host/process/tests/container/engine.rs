@@ -1,4 +1,4 @@
-//! Engines that are not there, end, or do not have what is needed; and what was left behind.
+//! Engines that are not running, exit, or lack a feature or image; and the removal of leftover containers.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::kit::{BARE, IMAGE, World, comes, docker, marker, run_in, socket, with};
 
-/// Passes on what is said to the engine, until it is dropped.
+/// Forwards connections to the engine, until it is dropped.
 fn relay(at: &Path) -> tokio::task::JoinHandle<()> {
     let listener = UnixListener::bind(at).unwrap();
     tokio::spawn(async move {
@@ -27,7 +27,7 @@ fn relay(at: &Path) -> tokio::task::JoinHandle<()> {
     })
 }
 
-// The relay must go on while the engine is looked for.
+// The relay must continue while the engine is looked for.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
 async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() {
@@ -50,9 +50,9 @@ async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() 
         "{:?}",
         begun.elapsed()
     );
-    // Its input was held by the one who is gone.
+    // Its input was held by the connection that is gone.
     comes(&number, false).await;
-    // What is left of it is removed when mimir starts the next time.
+    // The leftover container is removed when mimir starts the next time.
     world.comes_to(1).await;
     world.remove_all().await;
     let again = run_in(&sandbox, &spec).await.unwrap_err();
@@ -105,7 +105,7 @@ async fn what_is_left_of_those_who_are_gone_is_removed_and_nothing_else() {
         .unwrap();
     let docker = docker().await;
     let mut made = vec![];
-    // One whose number is another's now, one whose process is there, and somebody else's.
+    // A label whose process id is reused, one whose process is running, and a container without a label.
     for label in [Some(label(1, "1")), Some(label(1, first)), None] {
         let labels = label.map(|label| HashMap::from([("mimir.owner".to_owned(), label)]));
         let body = ContainerCreateBody {

@@ -1,4 +1,4 @@
-//! Programs that want all processes, all memory, or to be read for ever.
+//! Programs that use all processes or all memory, or that produce endless output.
 
 use std::time::{Duration, Instant};
 

@@ -12,10 +12,10 @@ use mimir_process::sandbox::{ContainerSandbox, Spec};
 
 pub use crate::common::{marker, outpours, run_in, runs};
 
-/// Made by `.ci/containers`.
+/// The test image, built by `.ci/containers`.
 pub const IMAGE: &str = "mimir-test/busybox";
 
-/// The same, without a shell.
+/// The test image without a shell.
 pub const BARE: &str = "mimir-test/bare";
 
 pub fn with(image: &str, socket: Option<&Path>) -> ContainerSandbox {
@@ -30,7 +30,7 @@ pub fn sandbox() -> ContainerSandbox {
     with(IMAGE, None)
 }
 
-/// Where the engine of these tests listens.
+/// The socket of the engine that these tests use.
 pub fn socket() -> PathBuf {
     let host = std::env::var("DOCKER_HOST").unwrap();
     host.strip_prefix("unix://").unwrap().into()
@@ -76,7 +76,7 @@ impl World {
         self.spec(Program::Script(text.to_owned()))
     }
 
-    /// Runs a script to its end, which it must come to.
+    /// Runs a script, which must end.
     pub async fn sh(&self, text: &str) -> Said {
         self.sh_in(&sandbox(), text).await
     }
@@ -90,7 +90,7 @@ impl World {
         std::fs::read_to_string(self.path().join(file)).ok()
     }
 
-    /// The containers over this workspace, whatever has become of them.
+    /// The containers for this workspace, in any state.
     async fn all(&self) -> Vec<String> {
         let path = self.path().to_str().unwrap().to_owned();
         let filters = HashMap::from([("volume", vec![path.as_str()])]);
@@ -109,11 +109,11 @@ impl World {
         self.all().await.len()
     }
 
-    /// Removes them, as somebody else may.
+    /// Removes the containers, as another program may do.
     pub async fn remove_all(&self) {
         let force = RemoveContainerOptionsBuilder::new().force(true).build();
         for id in self.all().await {
-            // It may be on its way out already.
+            // It may be exiting already.
             let _ = docker()
                 .await
                 .remove_container(&id, Some(force.clone()))
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Waits until there are so many.
+    /// Waits until there are `count` containers.
     pub async fn comes_to(&self, count: usize) {
         for _ in 0..200 {
             if self.containers().await == count {
@@ -137,7 +137,7 @@ pub fn vector(words: &[&str]) -> Program {
     Program::Vector(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
-/// What a command said, as text.
+/// The output of a command, as text.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,

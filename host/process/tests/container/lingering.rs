@@ -1,4 +1,4 @@
-//! Programs that do not want to end, and those that nobody waits for.
+//! Programs that resist termination, and programs whose caller is gone.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ async fn what_is_dropped_is_killed_and_removed() {
     drop(child);
     comes(&number, false).await;
     world.comes_to(0).await;
-    // Dropped at every moment on the way there.
+    // Dropped at different moments of the start.
     for after in [1, 30, 100, 200, 400, 700] {
         let running = run_in(&sandbox, &spec);
         let early = tokio::time::timeout(Duration::from_millis(after), running).await;

@@ -1,5 +1,5 @@
-//! The sandbox `container`, with a real engine, and an image that has nothing but busybox. `.ci/containers` starts the
-//! one and makes the other.
+//! The sandbox `container`, with a real engine, and an image that contains only busybox. `.ci/containers` starts the
+//! engine and builds the image.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 

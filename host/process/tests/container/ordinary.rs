@@ -1,4 +1,4 @@
-//! What an ordinary command needs is there.
+//! Features that ordinary commands need.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -115,10 +115,10 @@ async fn a_program_that_cannot_be_started_is_said_so() {
             .unwrap_err();
         assert_eq!(fault.code(), code, "{words:?}: {fault}");
     }
-    // To some runtimes it has begun by the time they know.
+    // Some runtimes report the start before they know that it failed.
     let ended = run_in(&sandbox(), &world.spec(vector(&["./broken"]))).await;
     assert!(ended.is_err() || ended.is_ok_and(|finished| finished.exit_code != 0));
-    // What a command says itself is its own.
+    // The message and exit code of a shell are passed on as they are.
     let said = world.sh("no-such-program").await;
     assert_eq!(said.code, 127, "{said:?}");
     assert!(said.err.contains("not found"), "{said:?}");
@@ -168,7 +168,7 @@ async fn what_it_gives_is_told() {
 #[tokio::test]
 #[ignore = "needs a container engine"]
 async fn what_is_not_asked_for_is_not_there_and_costs_nothing() {
-    // Nothing is looked for before it is used.
+    // Creating the sandbox is fast, since it checks for the engine only on first use.
     let begun = std::time::Instant::now();
     let sandbox = sandbox();
     assert!(begun.elapsed().as_millis() < 20);

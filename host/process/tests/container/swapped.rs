@@ -1,6 +1,6 @@
-//! What is to be mounted is replaced between the time when it is looked up by us and when the engine looks it up.
+//! Paths that are replaced between our check and the mount by the engine.
 //!
-//! A command in the background does that by trying often. Here it is done at the right moment: by a relay to the engine.
+//! A command in the background would win this race by many attempts. These tests win it with a relay to the engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 
 use crate::kit::{IMAGE, World, run_in, socket, with};
 
-/// Prints what is in the folder, tries to change that, and prints what is mounted.
+/// Prints the content of the folder, tries to change it, and prints the mounts.
 const LOOK: &str =
     "cat d/.docker/* d/.ssh/*; echo x > d/.docker/made; cat /proc/self/mountinfo; echo end";
 
-/// A workspace of which `d` is swapped, and a home beside it that has the same names.
+/// A workspace in which `d` is swapped, and a home outside of it with the same names.
 fn world() -> World {
     let world = World::new()
         .with("d/.docker/config.json", "{}")
@@ -29,12 +29,12 @@ fn world() -> World {
     world
 }
 
-/// The workspace, and what is put in the place of its `d`.
+/// The workspace, and the replacement of its `d`.
 struct Swap {
     work: PathBuf,
-    /// The home that `d` becomes a link to; else it becomes another folder.
+    /// The home that `d` becomes a link to; otherwise it becomes another folder.
     home: Option<PathBuf>,
-    /// How often it is still to be done.
+    /// The number of swaps that remain.
     times: AtomicUsize,
     done: AtomicBool,
 }
@@ -72,8 +72,8 @@ impl Swap {
     }
 }
 
-/// Passes on what is said to the engine, and swaps from before a container is attached to, which is when Podman starts
-/// it, until it has started.
+/// Forwards connections to the engine, and swaps the folder from before the attach request, with which Podman starts
+/// the container, until it has started.
 fn relay(at: &Path, swap: &Arc<Swap>) -> tokio::task::JoinHandle<()> {
     let listener = UnixListener::bind(at).unwrap();
     let swap = Arc::clone(swap);
@@ -122,7 +122,7 @@ async fn pass_on(one: UnixStream, swap: Arc<Swap>) {
     tokio::join!(ask, tell);
 }
 
-/// That a command sees its own folders, covered, and nothing of the home.
+/// Checks that a command sees its own folders, covered, and no file of the home.
 fn is_clean(out: &str) {
     assert!(out.ends_with("end\n"), "{out}");
     for word in ["SECRET", "KEY", "victim", "away"] {
@@ -146,7 +146,7 @@ async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(),
     }
     times.store(swaps, Ordering::SeqCst);
     if before > 0 {
-        // The one that waits is made now, and has begun a second later.
+        // The waiting container is being created now, and has started a second later.
         for _ in 0..500 {
             if times.load(Ordering::SeqCst) == 0 {
                 break;
@@ -172,7 +172,7 @@ async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(),
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
 async fn a_folder_that_becomes_a_link_to_the_home_is_never_entered() {
-    // Once: another container is made. Always: the command is refused.
+    // After one swap another container is created. If it is swapped each time, the command is refused.
     runs_clean_after(true, 0, 1).await.unwrap();
     let fault = runs_clean_after(true, 0, 3).await.unwrap_err();
     assert!(matches!(fault, Fault::Replaced(_)), "{fault}");

@@ -1,4 +1,4 @@
-//! What a command in a container cannot reach, read or change.
+//! Limits of a command in a container: paths, network and processes that it cannot reach, read or change.
 
 use mimir_core::Code;
 use mimir_process::sandbox::{Fault, Mount};
@@ -70,7 +70,7 @@ async fn the_engine_is_not_reached_from_inside() {
         .sh("find / -xdev -type s 2>/dev/null; ls /var/run/docker.sock /run/docker.sock /run/podman /run/containerd && echo there; echo end")
         .await;
     assert_eq!(said.out, "end\n", "{said:?}");
-    // Nor by a mount, of the socket or of what is above it.
+    // The engine's socket cannot be mounted either, nor a folder that contains it.
     for from in [socket(), socket().parent().unwrap().to_owned()] {
         let mut spec = world.script("true");
         spec.mounts = vec![Mount {
@@ -171,7 +171,7 @@ async fn secrets_are_not_read() {
         assert_eq!(world.read(file).as_deref(), Some("SECRET"), "{file}");
     }
     assert!(world.read(".ssh/authorized_keys").is_none());
-    // A folder around a secret can be moved. Who is seen doing that is stopped.
+    // A folder around a secret can be moved. A command that is caught doing that is stopped.
     let moves = world.script("mv deep d; cat d/er/key.pem; mv d deep; cat deep/er/key.pem");
     let written = match run_in(&sandbox(), &moves).await {
         Ok(finished) => finished.combined.bytes,

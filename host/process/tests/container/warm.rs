@@ -1,13 +1,13 @@
-//! The container that waits for the next command: of one command nothing reaches the next.
+//! The container that waits for the next command: no effect of one command reaches the next.
 
 use std::time::Duration;
 
 use crate::kit::{World, run_in, sandbox};
 
-/// From when one is there until it has begun.
+/// Time in which a new container has started.
 const BEGUN: Duration = Duration::from_secs(2);
 
-/// Until one waits for the next command.
+/// Waits until a container is ready for the next command.
 async fn waits(world: &World) {
     world.comes_to(1).await;
     tokio::time::sleep(BEGUN).await;
@@ -44,7 +44,7 @@ async fn nothing_of_one_command_is_seen_by_the_next() {
             said.out, "/dev/shm:\n\n/home/mimir:\n\n/tmp:\n0\n",
             "{said:?}"
         );
-        // The next one begins in the container that waits, or in a new one: to it, they are the same.
+        // The next command runs in the waiting container or in a new one, with the same result.
         let _ = tokio::time::timeout(BEGUN, waits(&world)).await;
     }
 }
@@ -58,7 +58,7 @@ async fn what_is_covered_is_what_is_there_now() {
         world.sh_in(&sandbox, "true").await;
     }
     waits(&world).await;
-    // As an editor saves: what was covered is another file now, and one more is a secret.
+    // Saved like in an editor: the covered path is another file now, and there is one more secret.
     std::fs::write(world.path().join("new"), "SECRET").unwrap();
     std::fs::rename(world.path().join("new"), world.path().join(".env")).unwrap();
     let said = world.sh_in(&sandbox, "cat .env; echo end").await;

@@ -1,4 +1,4 @@
-//! No sandbox, where a person has asked for that: nothing is left there either.
+//! Commands without a sandbox, if a person has configured that: their processes are cleaned up, too.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use mimir_process::sandbox::{ProcessSandbox, Sandbox, Spec};
 
 pub use crate::common::{marker, outpours, run_in, runs};
 
-/// One sandbox for all tests: what it looks at does not change.
+/// One sandbox for all tests: the facts that it detects do not change.
 pub fn sandbox() -> Arc<dyn Sandbox> {
     static SANDBOX: OnceLock<Arc<ProcessSandbox>> = OnceLock::new();
     let sandbox = SANDBOX.get_or_init(|| {
@@ -22,7 +22,8 @@ pub fn sandbox() -> Arc<dyn Sandbox> {
     sandbox.clone()
 }
 
-/// Whether bubblewrap is to make the sandbox. The same holds then, but for Landlock and what it costs.
+/// Returns true if bubblewrap makes the sandbox. The results are the same then, except for Landlock and the
+/// performance.
 pub fn wrapped() -> bool {
     std::env::var_os("MIMIR_TEST_BUBBLEWRAP").is_some()
 }
@@ -65,7 +66,7 @@ impl World {
         self.spec(Program::Script(text.to_owned()))
     }
 
-    /// Runs a script to its end, which it must come to.
+    /// Runs a script, which must end.
     pub async fn sh(&self, text: &str) -> Said {
         let finished = run_in(&*sandbox(), &self.script(text)).await;
         Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{text}")))
@@ -76,7 +77,7 @@ impl World {
     }
 }
 
-/// What a command said, as text.
+/// The output of a command, as text.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,

@@ -1,4 +1,4 @@
-//! Programs that go on beside the calls: in the same sandbox, and gone when nobody holds them.
+//! Programs that run independently of the calls: they use the same sandbox, and end when their handle is dropped.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn launch(script: &str) -> Launch {
 }
 
 async fn start(world: &World, launch: Launch) -> Result<Launched, mimir_core::ToolError> {
-    // These tests need namespaces, and say so.
+    // Fails if the machine lacks the namespaces that these tests need.
     sandbox();
     std::fs::create_dir_all(world.path()).unwrap();
     Programs::new(world.path(), world.outside().join("started"))
@@ -55,7 +55,7 @@ async fn a_program_that_nobody_holds_is_gone_with_all_that_it_started() {
     let program = start(&world, launch(&script)).await.unwrap();
     let mut lines = BufReader::new(program.stdout).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "begun");
-    // Both have been forked; on a busy machine neither may be a program yet.
+    // Both have been forked; on a busy machine they may not have executed their program yet.
     while !runs(&number) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -155,7 +155,7 @@ async fn a_program_without_a_sandbox_or_with_secrets_takes_nothing_from_the_work
             assert!(error.way_out[0].contains("workspaceCode"), "{error:?}");
         }
     }
-    // What is elsewhere is none of that, and a sandbox without secrets has nothing to lose.
+    // Paths outside of the workspace are allowed, and a sandboxed program without secrets may use any path.
     let mut fine = words(&["true", "/usr/lib"]);
     fine.sandbox = serde_json::from_value("none".into()).unwrap();
     assert!(start(&world, fine).await.is_ok());

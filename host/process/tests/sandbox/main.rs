@@ -1,4 +1,4 @@
-//! The sandboxes, with programs that behave and programs that do not.
+//! The sandboxes, with well-behaved and hostile programs.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,

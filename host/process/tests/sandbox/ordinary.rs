@@ -1,4 +1,4 @@
-//! What an ordinary command needs is there.
+//! Features that ordinary commands need.
 
 use mimir_core::command::{Program, Stream};
 use mimir_process::run::run;
@@ -24,7 +24,7 @@ async fn a_script_works_in_its_workspace() {
     assert_eq!(world.read("b.txt").as_deref(), Some("new\n"));
 }
 
-/// Programs such as `rg` search their input instead of the folder where that is a pipe.
+/// Programs such as `rg` search their input instead of the folder if it is a pipe.
 #[tokio::test]
 async fn stdin_is_the_null_device_without_input() {
     let world = World::new();
@@ -45,7 +45,7 @@ async fn a_vector_needs_no_shell_and_reads_its_input() {
     spec.keep = 2 << 20;
     let finished = run_in(&*sandbox(), &spec).await.unwrap();
     assert_eq!(finished.stdout.bytes, input);
-    // Nobody reads it.
+    // A program that does not read its input.
     let spec = mimir_process::sandbox::Spec {
         program: vector(&["true"]),
         ..spec

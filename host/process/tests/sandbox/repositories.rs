@@ -1,5 +1,5 @@
-//! Git in workspaces as they are: with tracked files that commands may not read, linked to a repository elsewhere, with
-//! submodules, and with settings that want to run something.
+//! Git in realistic workspaces: with tracked files that commands may not read, linked to a repository elsewhere, with
+//! submodules, and with settings that run programs.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -53,7 +53,7 @@ async fn tracked_secrets_are_no_change_to_git() {
         "{said:?}"
     );
     assert_eq!(said.code, 0, "{said:?}");
-    // Outside nothing is left of it, and all is as it was.
+    // Outside of the sandbox nothing has changed.
     let at = world.path();
     assert_eq!(git(&at, &["status", "--short"]), "");
     assert_eq!(git(&at, &["ls-files", "-v"]).matches("H ").count(), 6);
@@ -72,7 +72,7 @@ async fn changed_secrets_stay_what_they_are_to_the_person() {
         .sh("echo x > a; git add -A && git commit -qam two && git status --short")
         .await;
     assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
-    // What nobody could compare, or read, was not committed.
+    // Files that git could not compare or read were not committed.
     assert_eq!(git(&at, &["show", "HEAD:.env"]), "SECRET=1\n");
     assert_eq!(git(&at, &["status", "--short"]), " M .env\n?? new.key\n");
     git(&at, &["commit", "-qam", "three"]);
@@ -135,7 +135,7 @@ async fn tracked_secrets_are_not_in_patches() {
         let readme = |line: &&str| line.contains("one SECRET") || line.contains("two SECRET");
         assert!(shown.iter().all(readme), "{command}: {said:?}");
     }
-    // A file that changed between commits was not emptied.
+    // A file that changed between commits is not shown as emptied.
     let said = world
         .sh("git diff --stat HEAD~1 -- .env; git diff HEAD~1 -- .env")
         .await;
@@ -188,14 +188,14 @@ async fn walks_of_a_workspace_with_hidden_paths_succeed() {
     let said = world.sh("ls -A .ssh .mimir/state .mimir/memory").await;
     assert_eq!(said.code, 0, "{said:?}");
     assert!(!said.out.contains("id_rsa"), "{said:?}");
-    // A search tells which files it could not read, and how they are shown.
+    // A search reports the files that it could not read, and the setting that reveals them.
     let said = world.sh("grep -rc file .").await;
     assert!(said.out.contains("./a.txt:1"), "{said:?}");
     assert!(
         said.err.contains("reveal: [\".env\", \"certs/a.pem\"]`"),
         "{said:?}"
     );
-    // Folders alone are in nobody's way.
+    // Hidden folders alone cause no errors.
     for file in [".env", "certs/a.pem"] {
         std::fs::remove_file(world.path().join(file)).unwrap();
     }
@@ -269,7 +269,7 @@ async fn git_that_only_reads_runs_no_program_of_the_settings() {
         included += &format!("[{section}]\n\t{lines}\n");
     }
     std::fs::write(at.join("settings"), included).unwrap();
-    // By a file of the checkout.
+    // Settings included from a file of the checkout.
     git(&at, &["config", "include.path", "../settings"]);
     for text in [
         "git log -1",
@@ -289,7 +289,7 @@ async fn git_that_only_reads_runs_no_program_of_the_settings() {
         world.sh(text).await;
         assert_eq!(world.read("ran"), None, "{text}");
     }
-    // The trap works.
+    // The trap works: with explicit settings git runs these programs.
     world
         .sh("git -c man.x.cmd=./evil help log; git -c gpg.program=./evil log -1")
         .await;
@@ -316,7 +316,7 @@ async fn git_merges_without_the_driver_of_the_settings() {
     git(&at, &["checkout", "-q", "main"]);
     commit("1 main\n2\n3\n");
     git(&at, &["config", "merge.x.driver", "./evil %A"]);
-    // It merges as git does by itself.
+    // The merge uses git's own driver.
     let merged = world
         .sh("git -c user.name=n -c user.email=e@e merge -q other -m two && cat a")
         .await;
@@ -377,7 +377,8 @@ async fn files_that_agents_obey_are_named_when_a_command_changes_them() {
     assert_eq!(said.err, "", "{said:?}");
 }
 
-/// A workspace that is a linked worktree, of a repository with a second one and hooks, and that repository.
+/// Creates a linked worktree as the workspace, of a repository with a second worktree and hooks. Returns it with that
+/// repository.
 fn worktree() -> (World, std::path::PathBuf) {
     let world = World::new();
     let main = world.outside().join("main");
@@ -423,7 +424,7 @@ async fn a_linked_worktree_needs_no_setting() {
         assert!(made.is_err(), "{name}: {made:?}");
         assert!(!exists(&common.join(name)), "{name}");
     }
-    // The files of the other worktrees are not there.
+    // The files of the other worktrees are not visible.
     let said = world.sh(&format!("ls {}", world.outside().display())).await;
     assert_eq!(said.out, "main\nwork\n", "{said:?}");
 }

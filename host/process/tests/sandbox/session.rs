@@ -1,4 +1,4 @@
-//! What the commands of one session share, and what those of two do not.
+//! Resources that the commands of one session share, and that those of two sessions do not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::escape::network::Site;
 use crate::kit::{Said, World, run_in, sandbox, wrapped};
 
-/// A command of a session.
+/// Returns the spec of a command of a session.
 fn of(world: &World, session: &Arc<Session>, text: &str) -> Spec {
     Spec {
         session: Some(Arc::clone(session)),
@@ -23,7 +23,7 @@ async fn says(world: &World, session: &Arc<Session>, text: &str) -> String {
     Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{text}"))).out
 }
 
-/// A server of a session that says `hello` to each who asks. It listens when this is done.
+/// Starts a server of a session that sends `hello` to each client. It is listening when this returns.
 async fn serve(world: &World, session: &Arc<Session>, address: &str) -> Child {
     let family = if address.contains(':') {
         "AF_INET6"
@@ -44,7 +44,7 @@ while True:
     child
 }
 
-/// Asks that server.
+/// A client of that server.
 const ASK: &str = "python3 -c '
 import socket
 try:
@@ -74,7 +74,7 @@ async fn session_server_is_reached_from_outside_by_its_session_alone() {
         return;
     }
     let world = World::new();
-    // A server of this machine is not one of the session.
+    // A server of this machine does not belong to the session.
     let here = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = here.local_addr().unwrap().port();
     for address in ["127.0.0.1", "::1"] {
@@ -122,7 +122,7 @@ async fn session_has_one_temporary_folder() {
     assert!(!std::path::Path::new("/tmp/folder").exists());
     let size = says(&world, &own, "df --output=size -BG /tmp | tail -1").await;
     assert_eq!(size.trim(), "2G");
-    // A program in there gets no more by the mode of its file than anywhere else.
+    // Set-user-ID programs in it get no additional rights.
     let text = "grep ' /tmp ' /proc/self/mountinfo | grep -o 'nosuid,nodev'";
     assert_eq!(says(&world, &own, text).await, "nosuid,nodev\n");
 }
@@ -136,7 +136,7 @@ async fn session_gives_a_command_no_power_over_what_is_shared() {
     let session = Arc::<Session>::default();
     let _server = serve(&world, &session, "127.0.0.1").await;
     for (text, said) in [
-        // The processes of another command are not there.
+        // The processes of another command are not visible.
         ("ls /proc | grep -c '^[0-9]' | awk '{print $1 < 8}'", "1"),
         (
             "ip link set lo down 2>/dev/null; python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123))' && echo up",
@@ -156,7 +156,7 @@ async fn session_gives_a_command_no_power_over_what_is_shared() {
     }
 }
 
-/// Sends a request to a site by a proxy, without a login unless the address of the proxy has one.
+/// Sends a request to a site through a proxy, without a login unless the address of the proxy has one.
 const BY_PROXY: &str = "
 import os, sys, urllib.error, urllib.request
 def by(proxy, port):
@@ -179,7 +179,7 @@ async fn session_proxy_serves_the_command_that_has_its_credential() {
         proxy: Some(site.proxy()),
         ..of(&world, &session, text)
     };
-    // The first command runs, and another of the session has its address, but no login or a wrong one.
+    // The first command is running, and another one of the session has its proxy address, but no login or a wrong one.
     let mut first = sandbox()
         .start(&proxied("echo $http_proxy; exec sleep 60"))
         .await
@@ -211,12 +211,12 @@ cat /proc/*/environ | tr '\\0' '\\n' | grep -c -- '{password}' || true",
     let said = Said::of(finished);
     let refused = "407 mimir: PERMISSION_DENIED: \n".repeat(3);
     assert_eq!(said.out, format!("{refused}hello\n0\n"), "{said:?}");
-    // Nobody was asked, and the site heard the one request.
+    // No refusal was recorded, and the site received only the one request.
     assert!(site.refused.lock().unwrap().is_empty());
     let heard = site.heard();
     let requests: Vec<_> = heard.iter().filter(|one| *one != "ended").collect();
     assert_eq!(requests.len(), 1, "{heard:?}");
-    // Nothing of a login leaves the machine.
+    // The login of the proxy is not sent to the site.
     assert!(
         !requests[0].to_lowercase().contains("authorization"),
         "{requests:?}"

@@ -1,4 +1,4 @@
-//! What holds of bubblewrap alone: it is a program outside of the sandbox that it makes.
+//! Tests of bubblewrap alone: it runs outside of the sandbox that it makes.
 
 use mimir_core::Code;
 use mimir_core::command::Program;
@@ -6,7 +6,7 @@ use mimir_process::sandbox::{Fault, ProcessSandbox, Sandbox};
 
 use crate::kit::{Said, World, run_in};
 
-/// The sandbox, on a machine that has bubblewrap.
+/// Returns the sandbox, on a machine that has bubblewrap.
 fn sandbox() -> Option<ProcessSandbox> {
     let sandbox = ProcessSandbox::by_bubblewrap();
     sandbox.available().is_ok().then_some(sandbox)
@@ -17,7 +17,7 @@ async fn no_variable_of_the_command_is_one_of_bubblewrap() {
     let Some(sandbox) = sandbox() else { return };
     let world = World::new();
     std::fs::create_dir_all(world.path()).unwrap();
-    // Whatever loads this makes a file, wherever it runs.
+    // A library that creates a file in whichever process loads it.
     let (source, library) = (world.path().join("x.c"), world.path().join("x.so"));
     let mark = world.outside().join("mark");
     let text = format!(
@@ -83,7 +83,7 @@ async fn what_bubblewrap_cannot_take_is_refused_with_the_way_out() {
         .await
         .unwrap_err();
     assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
-    assert!(fault.to_string().contains("9000 words"), "{fault}");
+    assert!(fault.to_string().contains("9000 arguments"), "{fault}");
     let mut world = World::new();
     for number in 0..3_200 {
         world = world.with(&format!("keys/{number}.pem"), "x");
@@ -95,7 +95,7 @@ async fn what_bubblewrap_cannot_take_is_refused_with_the_way_out() {
     assert!(!error.way_out.is_empty(), "{error:?}");
 }
 
-/// The bound of open files is one of the whole process, so it is tried in another one.
+/// The limit of open files applies to the whole process, so another process tests it.
 #[tokio::test]
 async fn more_files_than_may_be_open_are_refused() {
     const INSIDE: &str = "MIMIR_TEST_FEW_FILES";

@@ -1,4 +1,4 @@
-//! Every way past a list that says `ls *`, `cat *`, `git status *`, `echo *` and `find *`.
+//! Attempts to get past an allow list with `ls *`, `cat *`, `git status *`, `echo *` and `find *`.
 
 use mimir_core::Decision;
 
@@ -85,7 +85,7 @@ pub const ATTACKS: &[&str] = &[
     "ls;;rm x",
     "if true; then :; elif rm x; then :; fi",
     "case a in b) ls;; (a) rm x; esac",
-    // Words behind a redirection that ends before them.
+    // Words after a redirection that ends before them.
     "cat <&-/etc/shadow",
     "cat <& -/etc/shadow",
     "cat <&\\\n-/etc/shadow",
@@ -116,17 +116,17 @@ pub const ATTACKS: &[&str] = &[
     "echo \"${a:-\"$(rm x)\"}\"",
     "echo $(ls)$(rm x)",
     "echo \"a\"$(rm x)",
-    // The home, in what looks like an assignment.
+    // The home folder, in text that looks like an assignment.
     "cat a=~/.ssh/id_rsa",
     "cat a=b:~/.ssh/id_rsa",
-    // The number of the shell, and what looks like something that it begins.
+    // The process id of the shell, and text that seems to begin with its second dollar sign.
     "echo $${ ;rm x}",
     "echo \"$${ \";rm x; echo \"}\"",
     "echo $$(rm x)",
     "echo \"${x:-$${}}\"; rm x; echo }",
     "cat <<E\n$${ $(rm x) }\nE",
     "echo $$'a\\'; rm x; echo 'b'",
-    // Lines that go on in the next one.
+    // Line continuations.
     "cat <<E\n$\\\n(rm x)\nE",
     "cat <<ls\nfoo\\\nls\necho '$(rm x)'\nls",
     "cat <<-ls\n\tfoo\\\n\tls\necho '$(rm x)'\nls",
@@ -149,7 +149,7 @@ pub const ATTACKS: &[&str] = &[
     "ls \\\n# a\nrm x",
     "ls;# a\nrm x",
     "# a\nrm x",
-    // What the shell makes of words.
+    // Expansions of words by the shell.
     "$IFS",
     "rm$IFS-rf$IFS~",
     "ls;rm${IFS}x",
@@ -199,7 +199,7 @@ pub const ATTACKS: &[&str] = &[
     "exec rm x",
     "exec -a ls rm x",
     "command -p rm x",
-    // Inside of bodies and of what is put in place.
+    // In here-documents and substitutions.
     "cat <<E\n$(ls # )\nrm x)\nE",
     "cat <<E\n$(case a in a) rm x;; esac)\nE",
     "cat <<E\n${a:-'}$(rm x)'}\nE",
@@ -258,7 +258,7 @@ pub const ATTACKS: &[&str] = &[
     "cat <<E >x\nE\nrm x",
     "cat <<'E'\n$(ls)\nE\nrm x",
     "cat <<E\nF\nE\nrm x",
-    // Variables that choose programs.
+    // Variables that select programs.
     "PATH=.:$PATH ls",
     "PATH=. ls",
     "export PATH=.; ls",
@@ -304,7 +304,7 @@ pub const ATTACKS: &[&str] = &[
     "ps -p 1 e",
     "ps ww eww",
     "ps --format environ",
-    // Arguments that run.
+    // Arguments that run programs.
     "git -c core.pager='rm x' log",
     "git -c alias.status='!rm x' status",
     "git --exec-path=. status",
@@ -396,7 +396,7 @@ pub const ATTACKS: &[&str] = &[
     "npx x",
     "docker run x",
     "vim -c '!rm x'",
-    // Settings of a shell that change how it reads, and a name that a wildcard may find.
+    // Settings of a shell that change how it reads, and a name that a wildcard may match.
     "bash -H -o history <<'E'\necho 'a;touch hist;b'\necho !!:1:gs/'/ / #'\nE",
     "bash -i <<'E'\nls\nE",
     "bash -O cdable_vars -c 'ls'",
@@ -408,7 +408,7 @@ pub const ATTACKS: &[&str] = &[
     "[ -[v] 'a[$(rm x)]' ]",
     "[ ?[v] 'a[$(rm x)]' ]",
     "test -[a-z] 'a[$(rm x)]'",
-    // Names that come through a pipe, not all of them from what finds files.
+    // Names from a pipe that do not all come from a program that lists files.
     "git ls-files | xargs cat <<< /etc/passwd",
     "git ls-files | xargs cat <<E\n/etc/passwd\nE",
     "git ls-files | xargs cat < <(echo /etc/passwd)",
@@ -431,7 +431,7 @@ pub const ATTACKS: &[&str] = &[
     "git ls-files -z | xargs -d x cat",
     "git ls-files | xargs --delimiter=e cat",
     "find . -print0 | xargs -d x -I… cat …",
-    // Options with one dash more.
+    // Options with an extra dash.
     "go env --w GOFLAGS=-toolexec=./x",
     "go env --u GOFLAGS",
     "pip3 --version --python ./evil",
@@ -471,7 +471,7 @@ pub const ATTACKS: &[&str] = &[
     "cat .env*",
     "f() { ls; } > ../x; f",
     "echo x > .GIT/hooks/pre-commit",
-    // Without an end, and unreadable.
+    // Unterminated and unreadable text.
     "${a:<<E\n=rm} #",
     "echo \"${a:-<<E\n}\"; rm x\nE",
     ":(){ :|:& };:",

@@ -1,5 +1,5 @@
-//! What the shell's own commands evaluate: names with a place in an array, arithmetic, texts; and what a shell other than
-//! bash reads in another way.
+//! Texts that builtins of the shell evaluate: names with an array subscript, arithmetic, commands; and syntax that
+//! shells other than bash read in another way.
 
 use mimir_core::Decision::{self, Allow, Ask};
 use mimir_core::command::{Program, Script};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::kit::Judge;
 
-/// Each runs `touch pwn`, sets a variable that others obey, or writes a file, in bash 5.2.
+/// Each runs `touch pwn`, sets a variable that other programs obey, or writes a file, in bash 5.2.
 const EVALUATED: &[&str] = &[
     // A substitution in a substitution.
     "echo ${x:-<(rm -rf src)}",
@@ -25,7 +25,7 @@ const EVALUATED: &[&str] = &[
     "cat <<E\n${x:-<(rm x)}\nE",
     "case ${x:-<(rm x)} in *) ls;; esac",
     "ls > ${x:-<(rm x)}",
-    // Names with a place in an array.
+    // Names with an array subscript.
     "wait -n -p 'a[$(touch pwn)]'",
     "wait -npa['$(touch pwn)']",
     "v='-n -p a[$(touch${IFS}pwn)]'; wait $v",
@@ -62,7 +62,7 @@ const EVALUATED: &[&str] = &[
     "env 'BASH_FUNC_ls%%=() { touch pwn; }' bash -c ls",
     "getopts $x PATH; ls",
     "mapfile -C 'touch pwn' -c 1 a < x",
-    // What `printf` sets.
+    // Variables set by `printf`.
     "v=-v; printf $v 'a[$(touch pwn)]' x",
     "printf -va['$(touch pwn)'] x",
     "printf -vPATH %s .; ls",
@@ -75,7 +75,7 @@ const EVALUATED: &[&str] = &[
     "printf '%%%n' PATH; ls",
     "f=%n; printf \"1$f\" PATH; ls",
     "TEXTDOMAINDIR=. TEXTDOMAIN=x; echo $\"hi\"",
-    // What is declared of an array.
+    // Declarations of arrays.
     "read -a x <<< a; declare 'x=($(touch pwn))'",
     "read -a x <<< a; y='($(touch pwn))'; declare x=$y",
     "read -a x <<< a; y='($(touch pwn))'; declare x=\"$y\"",
@@ -84,7 +84,7 @@ const EVALUATED: &[&str] = &[
     "y='($(touch pwn))'; declare BASH_ALIASES=$y",
     "y='([ls]=rm)'; declare \"BASH_CMDS=$y\"; ls",
     "export 'x=($(touch pwn))'",
-    // Variables that take arithmetic.
+    // Variables that are evaluated as arithmetic.
     "RANDOM='a[$(touch pwn)]'",
     "RANDOM=$x",
     "SRANDOM='a[$(touch pwn)]'",
@@ -101,7 +101,7 @@ const EVALUATED: &[&str] = &[
     "trap -- \"$x\" EXIT",
     "compgen -W '$(touch pwn)'",
     "compgen -C 'touch pwn'",
-    // What git writes and runs.
+    // Files that git writes and programs that it runs.
     "git reflog --output=F",
     "git reflog show --output=F",
     "git shortlog --output=F HEAD",
@@ -123,7 +123,7 @@ const EVALUATED: &[&str] = &[
     "git log --format=%G?",
     "git grep --open-files-in-pager=x a",
     "git grep -nOx a",
-    // Programs that a file of the project may be.
+    // Programs that may be replaced by a file of the project.
     "yarn --version",
     "pnpm --version",
     "pnpm list",

@@ -1,6 +1,6 @@
-//! Commands with pieces put in, taken out and joined. Whatever comes of it: nothing falls over, and what is let through
-//! runs no program that is not listed. The second is checked by bash itself, in its restricted mode, with nothing on its
-//! path: it says which commands it comes to, and can run none of them.
+//! Mutated commands: pieces are inserted, removed and joined. The reader must not panic, and allowed commands must not
+//! run a program that is not listed. The second claim is checked by bash itself, in restricted mode with an empty
+//! path: it reports the commands that it reaches, and can run none of them.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -16,23 +16,23 @@ use crate::kit::Judge;
 use crate::past_reads::{PAST, STILL};
 use crate::table::{ASKED, READS};
 
-/// How many are made. Each takes about a millisecond without optimisation.
+/// Number of mutants. Each takes about a millisecond without optimisation.
 const MUTANTS: usize = 6_000;
 
-/// How many of those that are let through bash looks at: it takes some milliseconds for each.
+/// Maximum number of allowed mutants that bash checks: each takes some milliseconds.
 const RUN_MAX: usize = 400;
 
-/// What bash marks each command with.
+/// The prefix with which bash marks each command.
 const MARK: &str = "@@RAN@@ ";
 
-/// A command that does not end by itself is stopped by its time on the processor; one that only waits, here.
+/// Maximum wait for a command. A busy one is stopped earlier, by its limit of processor time.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 const LISTED: &[&str] = &[
     "ls", "cat", "echo", "printf", "git", "grep", "head", "pwd", "cd", "true",
 ];
 
-/// Programs that are looked through. That they run what was read of them is beyond what bash says here.
+/// Wrappers. The programs that they would run are not reached in this restricted bash.
 const WRAPPERS: &[&str] = &[
     "ash", "bash", "dash", "ksh", "sh", "zsh", "time", "stdbuf", "setsid", "ionice", "nice",
     "nohup", "timeout", "env", "xargs",
@@ -125,7 +125,7 @@ const PIECES: &[&str] = &[
     "trap ",
 ];
 
-/// Numbers that look like chance and are the same each time.
+/// A deterministic pseudo-random number generator.
 struct Chance(u64);
 
 impl Chance {
@@ -177,7 +177,7 @@ fn mutant(chance: &mut Chance, seeds: &[&str]) -> String {
     text
 }
 
-/// The commands that bash comes to, each as it shows it; nothing if there is no bash here.
+/// Returns the commands that bash reaches, each as it prints it, or `None` if bash is not installed.
 fn commands(script: &str) -> Option<Vec<String>> {
     let line = "ulimit -t 1; PS4='@@RAN@@ '; set -x; eval \"$1\"";
     let empty = std::env::temp_dir().join("mimir-no-programs-here");
@@ -221,7 +221,7 @@ fn commands(script: &str) -> Option<Vec<String>> {
     )
 }
 
-/// The program, by its name where it stands with the programs of the machine.
+/// Returns the program of a line, by its bare name if it is in a system folder.
 fn first(line: &str) -> &str {
     let word = line.split(' ').next().unwrap_or(line);
     let at = ["/usr/bin/", "/bin/"];
@@ -230,7 +230,7 @@ fn first(line: &str) -> &str {
         .unwrap_or(word)
 }
 
-/// The commands as they were read, if all words of all of them are known.
+/// Returns the commands as they were read, if all their words are known.
 fn plainly(text: &str) -> Option<Vec<String>> {
     let script = read(&Program::Script(text.to_owned())).ok()?;
     let words = |one: &Simple| {
@@ -242,7 +242,7 @@ fn plainly(text: &str) -> Option<Vec<String>> {
     script.commands.iter().map(words).collect()
 }
 
-/// Builtins, and what bash says of a compound, which run no program.
+/// Returns true for builtins and traces of compound commands, which run no program.
 fn is_harmless(word: &str) -> bool {
     let builtins = [
         ":", "[", "[[", "true", "false", "test", "eval", "export", "declare", "local", "readonly",
@@ -270,7 +270,7 @@ fn what_is_let_through_runs_only_what_is_listed() {
     let mut chance = Chance(0x006d_696d_6972);
     let (mut let_through, mut looked_at, mut compared) = (0, 0, 0);
     for round in 0..MUTANTS {
-        // Half of them grow from what is let through, so that many are.
+        // Half of them are derived from allowed commands, so that many are allowed.
         let text = mutant(&mut chance, if round % 2 == 0 { &seeds } else { &listed });
         if text.trim().is_empty() || text.contains('\0') || judge.says(&text) != Decision::Allow {
             continue;
@@ -287,7 +287,7 @@ fn what_is_let_through_runs_only_what_is_listed() {
         assert_eq!(stray, None, "let through, and bash runs more: {text:?}");
         if let Some(read) = plainly(&text) {
             compared += 1;
-            // What bash quotes, and what of git only switches something off, is not spelled as it was read.
+            // Words that bash quotes and harmless git settings are spelled differently after reading.
             let plain = |line: &&String| {
                 !line.starts_with("git -")
                     && LISTED.contains(&first(line))

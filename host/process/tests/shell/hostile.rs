@@ -1,11 +1,11 @@
-//! Text that was made to break a reader: it answers soon, and nothing falls over.
+//! Text that is made to break a parser: the reader must return soon and must not panic.
 
 use std::time::{Duration, Instant};
 
 use mimir_core::command::{Program, Script};
 use mimir_process::shell::read;
 
-/// Far more than any of these may take, on a machine that does other things too and without optimisation.
+/// Far more time than any of these needs, on a busy machine and without optimisation.
 const SOON: Duration = Duration::from_secs(2);
 
 fn script(text: &str) -> Script {
@@ -72,7 +72,7 @@ fn depth_and_length_have_an_end() {
             assert!(took < SOON, "{opener:?} × {count}{tail}: {took:?}");
         }
     }
-    // Each pair of what nests.
+    // Each pair of nesting constructs.
     for one in openers {
         for other in openers {
             let text = format!("{one}{other}").repeat(6) + " ;; ) }";
@@ -99,7 +99,7 @@ fn closed_nests_are_read_or_refused() {
             let text = format!("{}ls{}", open.repeat(count), close.repeat(count));
             let read = script(&text);
             let found = read.commands.iter().any(|one| one.program() == Some("ls"));
-            // Three parentheses in a row are arithmetic to one of the readers.
+            // `(((` is arithmetic to one of the parsers.
             assert_eq!(
                 found,
                 read.unknown.is_empty(),

@@ -1,4 +1,4 @@
-//! A pipeline with the tool `exec` that runs nothing, and says what would be decided about a command.
+//! A pipeline with the tool `exec` that runs nothing, and returns the decision about a command.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -16,10 +16,10 @@ use mimir_core::{
 };
 use serde_json::{Value, json};
 
-/// Where commands see the workspace.
+/// The path at which commands see the workspace.
 pub const ROOT: &str = "/home/me/work";
 
-/// Reads, and runs nothing.
+/// A command port that only reads programs.
 struct Reads;
 
 impl Runner for Reads {
@@ -106,14 +106,14 @@ fn exec() -> Tool {
     }
 }
 
-/// Says what would be decided.
+/// Returns the decision about commands.
 pub struct Judge {
     pipeline: Pipeline,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Judge {
-    /// With these settings.
+    /// Creates a judge with these settings.
     pub fn new(settings: Value) -> Self {
         let config: Config = serde_json::from_value(settings).unwrap();
         let world = World {
@@ -137,12 +137,12 @@ impl Judge {
         }
     }
 
-    /// With nothing set.
+    /// Creates a judge with empty settings.
     pub fn plain() -> Self {
         Self::new(json!({}))
     }
 
-    /// With a list of patterns.
+    /// Creates a judge with a list of allowed patterns.
     pub fn list(patterns: &[&str]) -> Self {
         let approvals: Vec<Value> = patterns
             .iter()
@@ -151,7 +151,7 @@ impl Judge {
         Self::new(json!({"execApprovals": {"mode": "allowlist", "approvals": approvals}}))
     }
 
-    /// All that is said of these arguments.
+    /// Explains the decision about these arguments.
     pub fn explain(&self, arguments: Value) -> Explanation {
         let context = CallContext {
             request_id: RequestId::new(SystemTime::UNIX_EPOCH),
@@ -163,21 +163,21 @@ impl Judge {
         self.runtime.block_on(self.pipeline.explain(call)).unwrap()
     }
 
-    /// The decision about a text.
+    /// Returns the decision about a text.
     pub fn says(&self, command: &str) -> Decision {
         self.explain(json!({ "command": command }))
             .evaluation
             .decision()
     }
 
-    /// Checks that none of them is let through.
+    /// Checks that none of the commands is allowed.
     pub fn none_through(&self, commands: &[&str]) {
         let allows = |text: &&&str| self.says(text) == Decision::Allow;
         let through: Vec<_> = commands.iter().filter(allows).collect();
         assert!(through.is_empty(), "{through:#?}");
     }
 
-    /// Checks the decision about each, and says why it is another one.
+    /// Checks the decision about each command, and reports the reason for each mismatch.
     pub fn all(&self, expected: Decision, commands: &[&str]) {
         let mut wrong = Vec::new();
         for command in commands {

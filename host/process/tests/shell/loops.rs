@@ -1,5 +1,4 @@
-//! What the shell puts in place of what is written: variables of loops, followed where nothing else can set them and
-//! unknown as all others everywhere else; and braces.
+//! Expansions by the shell: loop variables, which are followed only if nothing else can set them, and braces.
 
 use mimir_core::Decision::{Allow, Ask, Deny};
 use mimir_core::command::{Program, Word};
@@ -7,7 +6,7 @@ use mimir_process::shell::read;
 
 use crate::kit::Judge;
 
-/// What an agent looks through files with.
+/// Loops with which an agent searches files.
 const QUIET: &[&str] = &[
     "for f in *.rs; do grep -n TODO \"$f\"; done",
     "for f in a.rs b.rs; do echo \"== $f\"; head -5 \"$f\"; done",
@@ -27,9 +26,9 @@ const QUIET: &[&str] = &[
     "for f in *; do cat \"src/$f\" \"src/x-$f.rs\"; done",
 ];
 
-/// Each of these would read or run something else than it says, if the variable were taken for what the loop has.
+/// Each of these would read or run something else if the variable had the value of the loop.
 const UNFOLLOWED: &[&str] = &[
-    // Set by something else.
+    // Set by another command.
     "for f in a; do f=/etc/shadow; cat \"$f\"; done",
     "for f in a; do read -r f < list; cat \"$f\"; done",
     "for f in a; do read -r 'f'; cat $f; done",
@@ -54,16 +53,16 @@ const UNFOLLOWED: &[&str] = &[
     "f+=x; for f in a; do cat \"$f\"; done",
     "for f in a; do f[0]=/etc/shadow; cat \"$f\"; done",
     "for f in a; do exec {f}< list; cat \"$f\"; done",
-    // A loop in the loop, of which the variable stays.
+    // A nested loop whose variable keeps its value.
     "for f in a; do for f in /etc/shadow; do :; done; cat \"$f\"; done",
-    // A loop in a text that the same shell runs, now or behind each command.
+    // A loop in a text that the same shell runs, now or after each command.
     "for c in ls; do eval 'for c in touch; do :; done'; $c pwned; done",
     "for f in a.txt; do eval 'for f in /etc/passwd; do :; done'; cat \"$f\"; done",
     "for f in a.txt; do builtin eval 'for f in /etc/passwd; do :; done'; cat \"$f\"; done",
     "for f in a.txt; do trap 'for f in /etc/passwd; do :; done' DEBUG; cat \"$f\"; done",
     "trap 'for f in /etc/passwd; do :; done' DEBUG; for f in a.txt; do cat \"$f\"; done",
     "bash -c 'trap \"for f in /etc/passwd; do :; done\" DEBUG; for f in a; do cat $f; done'",
-    // Before and behind the loop, and in another shell.
+    // Before and after the loop, and in another shell.
     "cat \"$f\"; for f in a; do :; done",
     "for f in a; do :; done; cat \"$f\"",
     "for f in a; do sh -c 'cat \"$f\"'; done",
@@ -77,13 +76,13 @@ const UNFOLLOWED: &[&str] = &[
     "for f in a $x; do cat \"$f\"; done",
     "for _ in a; do ls; cat \"$_\"; done",
     "for RANDOM in 1; do cat \"$RANDOM\"; done",
-    // Split, or looked for as files.
+    // Split into words, or matched against files.
     "for f in 'a /etc/shadow'; do cat $f; done",
     "for f in '/etc/*'; do cat $f; done",
     "for f in *; do cat $f; done",
     "for f in a:/etc/shadow; do IFS=:; cat $f; done",
     "IFS=a; for f in b/etc; do cat $f; done",
-    // What it is, said out loud.
+    // The values themselves are judged.
     "for f in /etc/shadow; do cat \"$f\"; done",
     "for f in .. ; do cat $f/x; done",
     "for f in /etc/*; do cat \"$f\"; done",
@@ -94,7 +93,7 @@ const UNFOLLOWED: &[&str] = &[
     "for o in -rf; do rm $o x; done",
     "for f in *; do sort \"$f\"; done",
     "for f in x; do echo a > $f; done",
-    // With text around it.
+    // With text around the variable.
     "for d in crates/*; do cat \"$d/.env\"; done",
     "for d in crates/*; do cat \"$d/a.pem\"; done",
     "for d in crates/*; do cat \"$dx\"; done",
@@ -118,7 +117,7 @@ const UNFOLLOWED: &[&str] = &[
     "for f in *; do sort \"${f}x\"; done",
     "for f in *; do echo a > \"$f.txt\"; done",
     "for f in *; do for g in *; do cat \"$f/$g\"; done; done",
-    // More than are looked at.
+    // More words than are followed.
     "for f in 1 2 3 4 5 6 7 8 9; do cat $f; done",
 ];
 
@@ -172,7 +171,7 @@ fn loops_in_loops_end() {
     assert!(read.commands.len() < 100, "as it is written");
 }
 
-/// The words behind the program, if all are known.
+/// Returns the words after the program, if all are known.
 fn words_of(text: &str) -> Option<Vec<String>> {
     let script = read(&Program::Script(text.to_owned())).unwrap();
     let [one] = script.commands.as_slice() else {
@@ -186,7 +185,7 @@ fn words_of(text: &str) -> Option<Vec<String>> {
         .filter(|_| clear)
 }
 
-/// Braces that are no more than they say, and those that are a few plain words.
+/// Braces that are literal, and braces that expand to a few plain words.
 const BRACES: &[&str] = &[
     "@{u}..HEAD",
     "@{upstream}..",
@@ -214,7 +213,7 @@ const BRACES: &[&str] = &[
     "{a,,b}x",
 ];
 
-/// Braces that may be several words, and are not followed.
+/// Braces that may expand to several words, and are not followed.
 const UNCLEAR: &[&str] = &[
     "x{1..3}",
     "{a..c}",
@@ -253,7 +252,7 @@ fn braces_are_what_bash_makes_of_them() {
     for text in UNCLEAR {
         assert!(words_of(&format!("cat {text}")).is_none(), "{text}");
     }
-    // All that there is of this length and shorter, too.
+    // All texts of this length, and shorter ones.
     let mut all: Vec<String> = vec![String::new()];
     for from in 0..ENDS.iter().sum() {
         let longer = LETTERS.chars().map(|c| format!("{}{c}", all[from]));
@@ -283,7 +282,7 @@ fn braces_are_what_bash_makes_of_them() {
     }
 }
 
-/// Of which texts are made, and how many there are of no letter, of one, and so on but for the longest.
+/// The letters of the texts, and the number of texts of each length except the longest.
 const LETTERS: &str = "{},.a";
 const ENDS: &[usize] = &[1, 5, 25, 125, 625];
 

@@ -1,4 +1,4 @@
-//! Reading programs and judging them: what a person would want to be asked about, and every way past that.
+//! Reading and judging programs: commands that a person wants to be asked about, and attempts to get past that.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 

@@ -1,13 +1,13 @@
-//! Programs that only read, with words by which they read or do something else: what a reviewer found, and what an agent
-//! writes every day that looks like it.
+//! Read-only programs with arguments that make them read or do something else, as a reviewer found them; and similar
+//! harmless commands that agents write every day.
 
 use mimir_core::Decision::Allow;
 
 use crate::kit::Judge;
 
-/// None of these may run unasked.
+/// Commands that may not run without approval.
 pub const PAST: &[&str] = &[
-    // A redirection to a file that only the shell finds.
+    // A redirection to a file whose name only the shell knows.
     "echo x > b.r?",
     "for f in *; do echo x > \"$f\"; done",
     "printf x >> Cargo.tom?",
@@ -31,7 +31,7 @@ pub const PAST: &[&str] = &[
     "git log -L1,5:.env",
     "git log --stdin -p",
     "git diff -- 'my prod.env'",
-    // What feeds `xargs`.
+    // Input of `xargs`.
     "git ls-files | xargs cat <<< /etc/passwd",
     "{ echo /etc/passwd; git ls-files; } | xargs cat",
     "echo '/etc/passwd x-l' | grep -e -l | xargs cat",
@@ -72,14 +72,14 @@ pub const PAST: &[&str] = &[
     "jq --from-file /etc/passwd",
     "sed -n --expr=p /etc/passwd",
     "rg --files /etc",
-    // What only asks for a version, and goes on.
+    // Version requests that continue with a command.
     "docker --version ps",
     "pip3 --version --python ./evil",
     "gcc --version @gx",
     "bun --version run x.js",
     "go version -m ./x",
     "cargo --version build",
-    // Lists that make something.
+    // Listing commands that create something.
     "git branch --list --no-list evil",
     "git branch --list --no-list -m master renamed",
     "git branch --show-current --no-show-current evil",
@@ -119,7 +119,7 @@ pub const PAST: &[&str] = &[
     "cat .?/passwd",
     "cat .[.]/passwd",
     "cat */../../passwd",
-    // What others read by their own words.
+    // Programs that read files named in their own languages.
     "jq -n 'import \"config\" as $c {search:\"/root/.docker\"}; $c'",
     "jq -n 'include \"x\"; .'",
     "strings @l.txt",
@@ -132,7 +132,7 @@ pub const PAST: &[&str] = &[
     "find . -samefile .env -exec cat {} +",
     "find . -path '*/.env' -exec cat {} +",
     "find . ! ! -name '.env' -exec cat {} +",
-    // What a second reviewer found.
+    // Findings of a second review.
     "MAGIC=/etc/passwd file x",
     "export MAGIC=/etc/passwd; file x",
     "npm ls --logs-dir=src",
@@ -225,7 +225,7 @@ pub const PAST: &[&str] = &[
     "cat a/../../passwd",
 ];
 
-/// All of these do no more than they say.
+/// These have no hidden effect.
 pub const STILL: &[&str] = &[
     "git ls-files | xargs grep -n TODO",
     "git ls-files | xargs wc -l",

@@ -1,11 +1,11 @@
-//! Ordinary commands, and what becomes of each where nothing is set, and where a list is.
+//! Ordinary commands, and the decision about each with empty settings and with an allow list.
 
 use mimir_core::Decision::{Allow, Ask, Deny};
 use serde_json::json;
 
 use crate::kit::Judge;
 
-/// What an agent does all day to find out where it is.
+/// Commands with which an agent explores a project.
 pub const READS: &[&str] = &[
     "ls",
     "ls -la",
@@ -155,7 +155,7 @@ pub const READS: &[&str] = &[
     "hostname",
 ];
 
-/// What a person is asked about once, with the pattern that "always" stores.
+/// Commands that ask a person once, with the pattern that "always" stores.
 const OFFERED: &[(&str, &str)] = &[
     ("cargo test", "cargo test *"),
     ("cargo build --release", "cargo build *"),
@@ -197,7 +197,7 @@ const OFFERED: &[(&str, &str)] = &[
     ("bash build.sh", "bash build.sh *"),
 ];
 
-/// What puts files into the index, and what of `git add` does more.
+/// Commands that add files to the index, and options of `git add` that do more.
 const STAGES: &[&str] = &[
     "git add src",
     "git add .",
@@ -222,7 +222,7 @@ const STAGES_MORE: &[&str] = &[
     "git add . && git commit -m x",
 ];
 
-/// What is asked about each time, as it is.
+/// Commands that ask each time, with the exact text.
 pub const ASKED: &[&str] = &[
     "echo x > README.md",
     "cat <<E > a.txt\nx\nE",

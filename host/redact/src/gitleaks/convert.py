@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Turns gitleaks' rule set into the tables that mimir compiles in.
+"""Converts gitleaks' rule set to the tables that are compiled into mimir.
 
     convert.py path/to/gitleaks/config/gitleaks.toml
 
-writes rules.rs.in and stopwords.txt beside this file. What is changed on the way, and why, is in README.md.
+writes rules.rs.in and stopwords.txt next to this file. README.md lists the changes and their reasons.
 """
 
 import re
@@ -19,10 +19,10 @@ except ImportError:  # Python before 3.11
 HERE = Path(__file__).parent
 IDENTIFIER = r"[\w.-]{0,50}?"
 
-# Rules that only make sense with the name of the file, which a tool's output does not carry.
+# Rules that depend on the file name, which is unknown for the output of a tool.
 LEFT_OUT = {"pkcs12-file", "hashicorp-tf-password"}
 
-# Rules whose keyword is not where a match begins, but which have a literal that is.
+# Rules whose keyword is not at the beginning of a match, but which begin with another literal.
 ANCHORS = {
     "lob-api-key": ["lob"],
     "lob-pub-api-key": ["lob"],
@@ -33,9 +33,9 @@ ANCHORS = {
     "typeform-api-token": ["typeform"],
 }
 
-# Rules that are looked for around their keyword: bytes before its start and after its end.
-# A few more than the rule takes, since an escape is longer than what it stands for.
-# 1024 is for rules whose keyword is not part of the match at all: gitleaks wants it anywhere in the file.
+# Rules that are searched around their keyword: bytes before its start and after its end.
+# A few more than the rule needs, since an escape is longer than its character.
+# 1024 is for rules whose keyword is not part of the match: gitleaks accepts it anywhere in the file.
 AROUND = {
     "airtable-personnal-access-token": (1024, 1024),
     "azure-ad-client-secret": (12, 48),
@@ -56,14 +56,14 @@ AROUND_ANCHORS = {
     "slack-webhook-url": ["hooks.slack.com"],
     "microsoft-teams-webhook": ["webhook.office.com"],
 }
-# The keyword that has to be somewhere for the anchors to count.
+# The keyword that has to be anywhere in the text for the anchors to count.
 GATES = {"kubernetes-secret-yaml": "secret"}
 
-# A match without an upper bound may be as long as REACH says; where any byte but a line end may stand in it, a
-# hostile text would make that cost too much.
+# An unbounded match may be as long as REACH; for a rule that matches any byte except line ends, a hostile text
+# would make that too expensive.
 UNBOUNDED = {"nuget-config-password": "1024"}
 
-# As gitleaks has it, but for what is captured; and a value that has been masked already is no reason to take the next.
+# As in gitleaks, except for the captured part; an already masked value also matches, so that the next one is not taken.
 KUBERNETES_ENTRY = (
     r"""[\w.-]+:(?:[ \t]*(?:\||>[-+]?)\s+)?[ \t]*"""
     r"""(?:["']?([a-z0-9+/]{10,}={0,3})["']?|\{\{[ \t\w"|$:=,.-]+}}|""|''|["']?\[REDACTED:[^\]]*\])"""
@@ -72,12 +72,12 @@ MASKED = {"regexes": [r"""\[REDACTED:"""]}
 
 
 def special(rule_id, regex):
-    """Changes to single rules: the captured secret is what gets masked, so it has to be all of it."""
+    """Changes to single rules: only the captured text is masked, so it has to be the complete secret."""
     if rule_id == "jwt-base64":
         return re.sub(r"\(\?P<\w+>", "(?:", regex)
     if rule_id == "private-key":
-        # With a line of base64 in it and an end of its own: what stands between two headers that are only talked
-        # about is no key.
+        # Requires a line of base64 and the matching end: text between two headers that are only mentioned is
+        # not a key.
         body, dashes = r"[\s\S-]{64,}?KEY(?: BLOCK)?-----", r"(?:[^-]|-[^-])"
         assert regex.endswith(body)
         ending = dashes + r"{20,}?-----END[ A-Z0-9_-]{0,100}KEY(?: BLOCK)?-----"
@@ -87,13 +87,13 @@ def special(rule_id, regex):
     if rule_id == "sonar-api-token":
         return regex.replace("(login|token)", "(?:login|token)")
     if rule_id == "curl-auth-user":
-        # The nearest user to a curl, not the last one in reach.
+        # The user nearest to `curl`, not the last one within reach.
         return regex.replace(r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5})")
     if rule_id == "sidekiq-sensitive-url":
-        # An address may end at the end of a line, too.
+        # A URL may also end at the end of a line.
         return regex.replace(r"(?:[\/|\#|\?|:]|$)", r"""(?:[\/|\#|\?|:\s"'<>)]|$)""")
     if rule_id == "slack-legacy-workspace-token":
-        # With the fields that follow the first.
+        # Includes the fields after the first one.
         return regex + "(?:-[0-9a-zA-Z]+)*"
     if rule_id == "kubernetes-secret-yaml":
         entry = r"""([\w.-]+:(?:[ \t]*(?:\||>[-+]?)\s+)?[ \t]*(?:["']?[a-z0-9+/]{10,}={0,3}["']?|\{\{[ \t\w"|$:=,.-]+}}|""|''))"""
@@ -103,7 +103,7 @@ def special(rule_id, regex):
 
 
 def more(rule_id, regex):
-    """What may follow a match at once and is a secret too."""
+    """The expression for further secrets directly after a match."""
     if rule_id == "kubernetes-secret-yaml":
         return r"(?i)\s+" + KUBERNETES_ENTRY
     if rule_id.startswith("curl-auth-"):
@@ -112,7 +112,7 @@ def more(rule_id, regex):
 
 
 def rust(regex):
-    """Go's RE2 syntax as the regex crate reads it: literal braces, and brackets in classes, are escaped."""
+    """Converts Go's RE2 syntax to that of the regex crate: escapes literal braces, and brackets in classes."""
     out, at, in_class = [], 0, False
     while at < len(regex):
         c = regex[at]
@@ -175,7 +175,7 @@ def alternatives(regex):
 
 
 def split_lead(regex):
-    """What stands before the keyword, by name, and the rest."""
+    """The name of the lead before the keyword, and the rest of the expression."""
     flag = "(?i)" if regex.startswith("(?i)") else ""
     rest = regex.removeprefix("(?i)")
     for twice in (IDENTIFIER + "(?i:" + IDENTIFIER, IDENTIFIER + "(?i:", IDENTIFIER):
@@ -187,7 +187,7 @@ def split_lead(regex):
 
 
 def width(regex):
-    """The longest match in bytes; None where there is none."""
+    """The maximum length of a match in bytes; None if it is unbounded."""
     plain = regex.replace("(?i)", "").replace("(?i:", "(?:").replace("(?-i:", "(?:")
     plain = plain.replace("[:alnum:]", "a-zA-Z0-9").replace(r"\z", r"\Z")
     most = parser.parse(plain, re.ASCII).getwidth()[1]
@@ -207,7 +207,7 @@ def strings(values):
 
 
 def allow_list(allow):
-    """One allow-list; None where it depends on a path alone."""
+    """One allow list; None if it depends on a path only."""
     if allow.get("condition") == "AND" and allow.get("paths"):
         return None
     regexes, words = allow.get("regexes", []), "stopwords" in allow
@@ -216,7 +216,7 @@ def allow_list(allow):
     target = {"match": "Match", "line": "Line"}.get(allow.get("regexTarget"), "Secret")
     fields = [f"target: Target::{target}"]
     if regexes:
-        # One expression for all: flags of one must not reach the next.
+        # All are joined to one expression: the flags of one must not affect the next.
         joined = "|".join(f"(?:{rust(regex)})" for regex in regexes)
         fields.append(f"regex: {literal(joined)}")
     if words:
@@ -227,7 +227,7 @@ def allow_list(allow):
 
 
 def entries(rule):
-    """One table entry, or one for each alternative that begins in its own way."""
+    """One table entry, or one for each alternative with a different beginning."""
     rule_id = rule["id"]
     regex = special(rule_id, rule["regex"])
     keywords = sorted({keyword.lower() for keyword in rule["keywords"]})
@@ -274,8 +274,8 @@ def entry(rule_id, anchors, regex, entropy, allows, shape, gate, follows):
 def main():
     config = tomllib.loads(Path(sys.argv[1]).read_text())
     rules = [rule for rule in config["rules"] if rule["id"] not in LEFT_OUT]
-    # Longer names of the same service first changes nothing here; the generic rule goes last, so that a
-    # finding of a particular rule names it.
+    # The order of rules for one service does not matter; the generic rule comes last, so that a finding is
+    # named after a specific rule.
     rules.sort(key=lambda rule: (rule["id"] == "generic-api-key", rule["id"]))
     words = {w for rule in rules for a in rule.get("allowlists", []) for w in a.get("stopwords", [])}
     general = config["allowlist"]

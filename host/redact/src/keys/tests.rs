@@ -1,4 +1,4 @@
-//! Keys of secrets, and of other things.
+//! Keys of secrets, and of other values.
 
 use super::*;
 

@@ -1,12 +1,12 @@
-//! The assignment of the marks in a new text to those of the text that it replaces: by name, and where several values
-//! have marks of one name, by the lines around each mark.
+//! Matching of the marks in a new text with those of the text that it replaces: by name, and if several values have
+//! marks of one name, by the lines around each mark.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::{MARK, MaskedText, RestoreError, Slot};
 
-/// The largest number of pairs of marks, and of lines around them, that are compared.
+/// Maximum number of comparisons of marks, and of the lines around them.
 const COMPARED_MAX: usize = 20_000_000;
 
 impl MaskedText<'_> {
@@ -75,7 +75,7 @@ impl MaskedText<'_> {
             .collect()
     }
 
-    /// The first of these slots, if all have the same value.
+    /// The first of these slots, if all of them have the same value.
     fn single<'s>(&self, slots: &[&'s Slot]) -> Option<&'s Slot> {
         let first = *slots.first()?;
         slots
@@ -84,8 +84,8 @@ impl MaskedText<'_> {
             .then_some(first)
     }
 
-    /// Matches marks of one name by the text around them: each with the slot that has more in common with it than any
-    /// other has, and that has more in common with it than with any other mark.
+    /// Matches marks of one name by the text around them. A mark gets the slot that is more similar than any other
+    /// slot, provided that the slot is less similar to every other mark.
     fn matched<'s>(
         &self,
         slots: &[&'s Slot],
@@ -144,7 +144,7 @@ impl MaskedText<'_> {
 /// The similarity of the surroundings of two marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Likeness {
-    /// 2 if the lines are the same, 1 if they are up to the mark.
+    /// 2 if the lines are equal, 1 if they are equal up to the mark.
     line: u8,
     /// The number of equal lines above and below.
     lines: usize,
@@ -158,9 +158,9 @@ fn likeness(
     let (here, there) = (old.at(slot.start), new.at(place.start));
     let same_start = old.text[old.starts[here]..slot.start].trim_start()
         == new.text[new.starts[there]..place.start].trim_start();
-    // A mark has no line end in it.
+    // A mark contains no line end.
     let same = |(a, b): &(&u32, &u32)| a == b;
-    // Blank lines tell no place from another.
+    // Blank lines do not distinguish positions.
     let telling = |(id, _): &(&u32, &u32)| **id != BLANK;
     let above = old.ids[..here]
         .iter()
@@ -185,7 +185,7 @@ fn likeness(
     }
 }
 
-/// The number of all lines without anything in them.
+/// The number of all blank lines.
 const BLANK: u32 = 0;
 
 /// The lines of a text, numbered so that equal lines have equal numbers.

@@ -1,4 +1,4 @@
-//! gitleaks' own examples: what its rules must find, and what they must not.
+//! gitleaks' own examples: matches that its rules must find, and text that they must not.
 
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ struct Example {
 #[derive(Deserialize)]
 struct Positive {
     text: String,
-    /// What Go's regexp finds.
+    /// The matches of Go's regexp package.
     secrets: Vec<String>,
 }
 
@@ -42,8 +42,8 @@ fn written(identifier: &str, secret: &str) -> Vec<String> {
     templates.iter().map(fill).collect()
 }
 
-/// The part of what gitleaks reports that is secret: it takes the key of a Kubernetes entry along, and two of its
-/// samples have a quote at their end.
+/// The secret part of a match that gitleaks reports: it includes the key of a Kubernetes entry, and two of its samples
+/// have a quote at their end.
 fn core(rule: &str, reported: &str) -> String {
     let value = match rule {
         "kubernetes-secret-yaml" => reported.split_whitespace().next_back().unwrap_or(reported),
@@ -52,7 +52,7 @@ fn core(rule: &str, reported: &str) -> String {
     value.trim_matches(['\'', '"']).to_owned()
 }
 
-/// `-----BEGIN CERTIFICATE` in base64: gitleaks takes one for a secret, and it is public.
+/// `-----BEGIN CERTIFICATE` in base64: gitleaks reports it, but a certificate is public.
 const PUBLIC: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FUR";
 
 /// The example's texts with the secrets in them.
@@ -72,7 +72,7 @@ fn positives(example: &Example) -> Vec<(String, Vec<String>)> {
     samples.chain(positives).collect()
 }
 
-/// Whether findings cover some place where this secret stands.
+/// Returns true if findings cover at least one occurrence of this secret.
 fn cover(findings: &[&Finding], text: &str, secret: &str) -> bool {
     text.match_indices(secret).any(|(start, _)| {
         let end = start + secret.len();
@@ -82,7 +82,7 @@ fn cover(findings: &[&Finding], text: &str, secret: &str) -> bool {
     })
 }
 
-/// Rules that are left out, since they need the name of a file.
+/// Rules that are left out because they need a file name.
 const LEFT_OUT: [&str; 2] = ["hashicorp-tf-password", "pkcs12-file"];
 
 #[test]
@@ -115,7 +115,7 @@ fn every_positive_example_is_masked() {
     );
     assert!(all > 6_000, "{all} examples");
     assert!(missed.is_empty(), "{missed:#?}");
-    // The others overlap with another rule that is as right.
+    // The others overlap with another rule that is equally right.
     assert!(named * 100 > all * 98, "{named} of {all}");
 }
 
@@ -171,11 +171,11 @@ fn examples_do_not_hide_each_other() {
         })
         .map(|(_, secret)| secret)
         .collect();
-    // Two are of a rule that is left out.
+    // Two belong to a rule that is left out.
     assert!(bare.len() <= 2, "{bare:#?} of {}", places.len());
 }
 
-/// What a tool says as JSON has escapes in it, of which no rule knows.
+/// JSON output contains escapes, which no rule handles.
 #[test]
 fn every_positive_example_is_masked_inside_of_json() {
     let (mut all, mut missed) = (0, vec![]);

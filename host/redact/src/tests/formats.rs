@@ -1,8 +1,8 @@
-//! Formats that gitleaks has no rule for, and passwords in plain text.
+//! Formats without a gitleaks rule, and passwords in plain text.
 
 use super::super::Redactor;
 
-/// Letters and digits that look random and are always the same.
+/// Deterministic letters and digits that look random.
 fn random(length: usize, alphabet: &str) -> String {
     let alphabet = alphabet.as_bytes();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

@@ -1,4 +1,4 @@
-//! Values that are known.
+//! Known values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -59,7 +59,7 @@ fn base64_at_any_place_in_any_alphabet() {
                     out.contains("[REDACTED:secret:DB]"),
                     "{before} {after} {out}"
                 );
-                // No digit is left that holds a bit of the value.
+                // No digit remains that encodes a bit of the value.
                 let left = out.len() - "Basic [REDACTED:secret:DB]".len();
                 let free = (before * 8 / 6) + (after * 8 / 6) + 3;
                 assert!(left <= free, "{before} {after} {out}");
@@ -181,7 +181,7 @@ fn whichever_characters_somebody_writes_in_another_way() {
         let found = redactor.find(text.as_bytes());
         assert_eq!(found.len(), 1, "{written}: {found:?}");
         assert_eq!(&text[found[0].start..found[0].end], written);
-        // Nor does it hide where it is cut.
+        // A cut does not hide the value either.
         for at in 1..text.len() {
             let mut stream = redactor.stream();
             let mut out = Vec::new();

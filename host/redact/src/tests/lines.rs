@@ -7,7 +7,7 @@ fn texts(lines: Vec<(u8, String)>) -> Vec<String> {
     lines.into_iter().map(|(_, text)| text).collect()
 }
 
-/// What is shown at once for each line, and what at the end.
+/// The lines shown after each push, and those shown at the end.
 fn logged(redactor: &Redactor, lines: &[&str]) -> (Vec<Vec<String>>, Vec<String>) {
     let mut log: Lines<u8> = redactor.lines();
     let shown = lines

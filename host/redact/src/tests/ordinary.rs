@@ -1,4 +1,4 @@
-//! What broad rules must leave alone: digests, versions, identifiers, placeholders, public certificates.
+//! Text that broad rules must leave alone: digests, versions, identifiers, placeholders, public certificates.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -83,7 +83,7 @@ fn public_certificates_are_public() {
     let certificate = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
     let public = secret(&STANDARD.encode(&certificate));
     assert_eq!(masked(&public), public);
-    // With its key beside it, it is a secret.
+    // With its key next to it, it is a secret.
     let both =
         format!("{certificate}-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n");
     let both = STANDARD.encode(both);

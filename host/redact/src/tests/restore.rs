@@ -1,4 +1,4 @@
-//! Marks turned back into values.
+//! Marks that are replaced by their values.
 
 use super::super::Redactor;
 use super::super::restore::{RestoreError, Restored};
@@ -6,7 +6,7 @@ use super::TOKEN;
 
 const OTHER: &str = "ghp_9bYr2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
 
-/// What becomes of a text that replaces another, as it was shown.
+/// Restores the values in a text that replaces another one, both as shown to a reader.
 fn restored(old: &str, change: impl Fn(&str) -> String) -> Result<String, RestoreError> {
     let redactor = Redactor::new();
     let masked = redactor.masked(old);
@@ -108,7 +108,7 @@ fn a_value_goes_only_where_it_is_masked_again() {
             "{new}: {out:?}"
         );
     }
-    // Read line by line, nothing would tell what it is.
+    // In its line alone, nothing would identify it as a secret.
     let apart = restored(old, |_| {
         "{\"password\":\n  \"[REDACTED:key:password]\"}\n".to_owned()
     });
@@ -149,7 +149,7 @@ fn a_part_has_its_own_marks_first() {
     let part = masked.part(at..at + 5).unwrap();
     let out = part.restore("[REDACTED:github-pat]", Some(&masked), &|_| false);
     assert!(matches!(out, Err(RestoreError::Ambiguous { .. })));
-    // Half of a mark is no part of the file.
+    // Half a mark cannot be part of the file.
     assert!(masked.part(8..12).is_none());
     assert_eq!(
         masked.original(at..at + 5),

@@ -1,4 +1,4 @@
-//! The tables, and that nothing is compiled which is not needed.
+//! The rule tables, and lazy compilation.
 
 use super::super::rules::{self, Shape};
 use super::super::scan::{Engine, engine};
@@ -61,7 +61,7 @@ fn exceptions_are_of_rules_that_exist() {
     assert_eq!(free.let_through(), ["github-pat", "key:password"]);
     let wrong = redactor.except(["github-pta"]).unwrap_err();
     assert!(
-        wrong.to_string().contains("Did you mean `github-pat`"),
+        matches!(&wrong, ExceptionError::Unknown { rule } if rule == "github-pta"),
         "{wrong}"
     );
     let value = redactor

@@ -46,7 +46,7 @@ fn a_private_key_split_between_and_inside_of_lines() {
 
 #[test]
 fn whole_secrets_beside_words() {
-    // Run together with its neighbours it would be no token any more.
+    // Joined with its neighbours, it would not be a token any more.
     let out = masked(&["word", "AKIALALEMEL33243OLIB", "word"]);
     assert_eq!(out, ["word", "[REDACTED:aws-access-token]", "word"]);
 }
@@ -80,7 +80,7 @@ fn a_known_value_split_over_strings_of_a_value() {
         serde_json::json!({"stdout": "my-own-secr\n", "ok": true, "n": 1.5, "stderr": "et-value-1234\n"}),
         serde_json::json!({"a": "it is my-own-secr", "b": {"c": ["et-value-1234 it is"]}}),
     ] {
-        // As text alone, laid out, in a string of JSON, and with the value beside it.
+        // Plain text, pretty-printed text, a JSON string, and text together with the value.
         let text = value.to_string();
         for text in [
             text.clone(),
@@ -122,7 +122,7 @@ fn a_token_split_over_fields_and_shown_as_text() {
             "{text}"
         );
     }
-    // What only a generic rule would find is no secret of two fields.
+    // A match of a generic rule across two fields is not a secret.
     let mut apart = serde_json::json!({"name": "api_key =", "id": "8fk2J9sL0pQ7xZ3vB6nM"});
     let before = apart.clone();
     Redactor::new().mask_all([], Some(&mut apart));

@@ -1,9 +1,9 @@
-//! Streams: what comes in chunks is masked as if it came at once.
+//! Streams: chunked input is masked like a single text.
 
 use super::super::{Finding, Redactor};
 use super::{TOKEN, private_key};
 
-/// Something of every kind, far apart and close together.
+/// A text with all kinds of secrets, far apart and close together.
 fn text() -> String {
     let mut text = String::new();
     for n in 0..40_000 {
@@ -52,7 +52,7 @@ fn chunks_change_nothing() {
 #[test]
 fn a_secret_over_the_seam_of_two_blocks() {
     let redactor = Redactor::new().with_values([("V", "a known value of some length")]);
-    // Around every place where a block may end.
+    // Around every position at which a block may end.
     for before in [(1 << 20) - 20, (1 << 20) + (1 << 16) - 20, 1 << 20] {
         for secret in [TOKEN, &private_key(), "a known value of some length"] {
             let text = format!("{}\n{secret}\n{}", "x".repeat(before), "y ".repeat(1 << 20));

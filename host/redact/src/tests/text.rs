@@ -45,7 +45,7 @@ fn what_is_not_seen_hides_nothing() {
         let text = format!("x {head}{veil}{tail} y");
         assert_eq!(masked(&text), "x [REDACTED:github-pat] y", "{veil:?}");
     }
-    // Colours beside a token are no part of its word.
+    // Colour codes next to a token are not part of its word.
     let text = "\u{1b}[31mAKIALALEMEL33243OLIB\u{1b}[0m";
     assert_eq!(
         masked(text),
@@ -88,7 +88,7 @@ fn private_keys_whole_cut_and_escaped() {
     assert!(
         masked_lines.starts_with("8: [REDACTED:private-key]") && !masked_lines.contains("MIIE")
     );
-    // Two keys, the first of them cut: both go, and what stands between them stays.
+    // Two keys, the first one cut: both are masked, and the text between them stays.
     let both = format!("{}\nand\n{key}", &key[..300]);
     assert_eq!(
         masked(&both),
@@ -219,10 +219,10 @@ fn bytes_that_are_no_text() {
     );
 }
 
-/// The clock of [`busy`] may go by so many seconds at a time.
+/// Maximum step of the clock of [`busy`], in seconds.
 const TICK: f64 = 0.01;
 
-/// How long this thread has been running, in seconds: the machine may be busy with other things.
+/// CPU time of this thread in seconds, so that other load on the machine does not matter.
 fn busy() -> f64 {
     static START: std::sync::LazyLock<std::time::Instant> =
         std::sync::LazyLock::new(std::time::Instant::now);
@@ -231,7 +231,7 @@ fn busy() -> f64 {
     nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |all| all / 1e9)
 }
 
-/// A text of nothing but words that rules begin with costs a multiple of its length, not of its square.
+/// A text of nothing but anchors takes time linear in its length, not quadratic.
 #[test]
 fn hostile_texts_cost_their_length() {
     let units = [
@@ -258,7 +258,7 @@ fn hostile_texts_cost_their_length() {
             busy() - start
         };
         let (small, large) = (time(1 << 15), time(1 << 19));
-        // Sixteen times as much takes sixteen times as long; a square would take 256 times.
+        // Sixteen times the length takes sixteen times as long; quadratic would be 256 times.
         assert!(
             large < 80.0 * small.max(TICK),
             "{unit}: {small} s, then {large} s"

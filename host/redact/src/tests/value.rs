@@ -44,7 +44,7 @@ fn below_a_telling_key() {
         out["db"],
         json!({"adminPassword": "[REDACTED:key:password]", "port": 5432})
     );
-    // Short numbers and booleans are what a schema promises; plurals and lists of names are not passwords.
+    // Schemas may require short numbers and booleans; plurals and lists of names are not passwords.
     assert_eq!(
         out["pin"],
         json!({"password": 123, "secret": true, "token": ""})

@@ -1,4 +1,4 @@
-//! Pieces of a text, however it is cut.
+//! Sections of a text, for every way of cutting it.
 
 use super::super::{Redactor, Window};
 use super::{TOKEN, private_key};
@@ -45,7 +45,7 @@ fn what_is_written_bit_by_bit_is_shown_once_and_masked() {
             shown.push_str(&text(&window));
             from = window.end;
         }
-        // Two letters are the beginning of too many words to be held back.
+        // Two letters begin too many words to be held back.
         let shown = shown.replace("gh[", "[").replace("g[", "[");
         assert_eq!(shown, masked_whole(&redactor, &whole), "{step}");
     }

@@ -1,28 +1,28 @@
-//! Old backups go, so that they don't fill the disk.
+//! Removal of old backups, which limits their disk use.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// So many records are kept.
+/// Most records.
 const RECORDS_MAX: usize = 200;
 
-/// After pruning so many are left, so that not every call has to prune.
+/// Number of records left after pruning, so that not every call has to prune.
 const RECORDS_LEFT: usize = 180;
 
-/// So many bytes of copies are kept.
+/// Most bytes of copies.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Calls that keep less than this can't reach [`BYTES_MAX`] before they reach [`RECORDS_MAX`]:
-/// only larger ones look at sizes.
+/// Calls that back up less than this reach [`RECORDS_MAX`] before [`BYTES_MAX`], so only larger ones check sizes.
 const BYTES_SMALL: u64 = BYTES_MAX / RECORDS_MAX as u64;
 
-/// Copies without a record are from a call that was stopped while it made them. No call runs longer.
+/// Age after which copies without a record are removed. They are from a call that was stopped while it made them, and
+/// no call runs longer.
 const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 
-/// Removes the oldest records. `added` is what the latest call kept, in bytes. What can't be
-/// removed stays: a backup too many is no reason to fail a call.
+/// Removes the oldest records. `added` is the size of the latest call's copies in bytes. Failures are ignored: a
+/// surplus backup must not fail a call.
 pub fn prune(folder: &Path, added: u64) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -45,7 +45,7 @@ pub fn prune(folder: &Path, added: u64) {
     by_age.sort_unstable();
     let over = by_age.len() > RECORDS_MAX;
     let mut bytes = 0;
-    // The latest is always kept.
+    // The latest record is never removed.
     for (rank, (_, record)) in by_age.iter().rev().enumerate() {
         let copies = record.with_extension("");
         if added >= BYTES_SMALL {

@@ -65,7 +65,7 @@ fn without_a_folder_it_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let cx = Context::at(dir.path());
     let Err(error) = Backup::begin(&cx, "t", None) else {
-        panic!("there is no folder")
+        panic!("the folder is missing")
     };
     assert!(error.message().contains("backup: false"), "{error}");
     assert!(Backup::begin(&cx, "t", unwanted(false)).unwrap().is_none());

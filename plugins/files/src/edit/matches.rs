@@ -1,4 +1,4 @@
-//! Finding what an edit replaces, replacing it, and telling what nearly was it.
+//! Finding the text that an edit replaces, replacing it, and hints about near matches.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use regex::{Captures, Regex, RegexBuilder};
 use crate::diff::{self, Span};
 use crate::words;
 
-/// Largest result, in bytes: with the old text and both with their own line ends it is in memory.
+/// Largest result, in bytes: the old text and both with their original line ends are in memory at the same time.
 const RESULT_MAX: usize = 32 << 20;
 
-/// Largest text that one match may become, by a bound that is too high where groups are small.
+/// Upper bound for the expanded text of one match. It overestimates where groups are small.
 const EXPANDED_MAX: usize = 3 * RESULT_MAX;
 
-/// So many changed places are told apart: a diff shows fewer lines than that.
+/// Most changed positions that are tracked: a diff shows fewer lines than that.
 const SPANS_MAX: usize = diff::LINES_MAX + 1;
 
-/// So many lines are compared to find out what nearly matches: the hint is not worth more.
+/// Most lines that are compared to find a near match, to bound the cost of a hint.
 const COMPARED_MAX: usize = 1_000_000;
 
-/// So many lines are named in a hint.
+/// Most line numbers listed in a hint.
 const NAMED_MAX: usize = 20;
 
-/// What is looked for.
+/// Pattern to search for.
 pub enum Needle<'p> {
     /// This text.
     Literal(&'p str),
@@ -35,9 +35,9 @@ pub enum Needle<'p> {
 pub struct Replaced {
     /// The new text.
     pub text: String,
-    /// How often something was replaced.
+    /// Number of replacements.
     pub count: usize,
-    /// Where; several of them may be one.
+    /// Positions of the changes; adjacent ones may be merged.
     pub spans: Vec<Span>,
 }
 
@@ -53,7 +53,7 @@ impl<'p> Needle<'p> {
             .map_err(|error| Error::invalid_input(format_args!("pattern: {error}")))
     }
 
-    /// Where it matches, one after the other.
+    /// Byte ranges of the matches, in order.
     pub fn ranges<'t>(&'t self, text: &'t str) -> Box<dyn Iterator<Item = Range<usize>> + 't> {
         match self {
             Self::Literal(literal) => {
@@ -64,7 +64,7 @@ impl<'p> Needle<'p> {
         }
     }
 
-    /// Replaces every match and remembers where. In the replacement of a regular expression `${1}` stands for
+    /// Replaces every match and records the positions. In the replacement of a regular expression `${1}` stands for
     /// the first group.
     pub fn replace(&self, old: &str, replacement: &str) -> Result<Replaced> {
         let mut new = Replaced {
@@ -103,7 +103,7 @@ impl<'p> Needle<'p> {
             Ok(())
         };
         match self {
-            // Finding groups costs a multiple of finding matches.
+            // Capturing groups costs several times as much as finding matches.
             Self::Regex(regex) if replacement.contains('$') => {
                 for captures in regex.captures_iter(old) {
                     put(captures.get_match().range(), Some(&captures))?;
@@ -127,7 +127,8 @@ fn too_large() -> Error {
 }
 
 impl Replaced {
-    /// Notes a change. There may be millions, so those in the same line are one, and so are the last ones.
+    /// Records a change. There may be millions, so changes in the same line are merged, and so are those over the
+    /// limit.
     fn remember(&mut self, old: &str, span: Span) {
         self.count += 1;
         let full = self.spans.len() == SPANS_MAX;
@@ -145,7 +146,7 @@ fn same_line(text: &str, from: usize, to: usize) -> bool {
     !text[..from].ends_with('\n') && memchr::memchr(b'\n', &text.as_bytes()[from..to]).is_none()
 }
 
-/// What to do about a pattern that matches nothing, if it nearly does.
+/// Hint for a pattern without a match, if there is a near match.
 pub fn hint(text: &str, pattern: &str) -> Option<String> {
     mixed(text, pattern).or_else(|| {
         near(text, pattern).map(|line| {
@@ -154,8 +155,8 @@ pub fn hint(text: &str, pattern: &str) -> Option<String> {
     })
 }
 
-/// How a pattern would match if the file had the same line ends everywhere. One that has them is adapted to
-/// them and does not come here.
+/// Hint for a pattern that would match if the file had consistent line ends. Files with consistent ones never get
+/// here, since the pattern is adapted to them.
 fn mixed(text: &str, pattern: &str) -> Option<String> {
     if !text.contains("\r\n") || !pattern.contains('\n') {
         return None;
@@ -182,7 +183,7 @@ fn mixed(text: &str, pattern: &str) -> Option<String> {
     })
 }
 
-/// The line at which `pattern` would match if indentation and spaces at the ends of lines didn't count.
+/// The line at which `pattern` would match if indentation and trailing spaces were ignored.
 fn near(text: &str, pattern: &str) -> Option<usize> {
     let mut wanted = pattern.trim().lines().map(str::trim);
     let first = wanted.next()?;

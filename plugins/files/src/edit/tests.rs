@@ -194,7 +194,7 @@ fn very_many_matches_cost_no_memory_and_are_counted() {
         assert!(edited.value.diff.truncated || piece == "a");
         assert!(edited.text.len() < 1 << 20, "{}", edited.text.len());
     }
-    // What would grow beyond measure is refused before it is made.
+    // A result that is too large is refused before it is built.
     let content = "a".repeat(million);
     for (pattern, replacement, regex) in [
         ("a", "b".repeat(100), false),

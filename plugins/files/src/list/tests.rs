@@ -120,7 +120,7 @@ fn a_directory_that_stays_closed_is_not_told_as_empty() {
     let closed = workspace.root().join("closed");
     let mode = |mode| std::fs::set_permissions(&closed, PermissionsExt::from_mode(mode)).unwrap();
     mode(0o000);
-    // Nothing is closed to root.
+    // Root can read every folder.
     let shut = std::fs::read_dir(&closed).is_err();
     let listing = list(&workspace, ".", true, false);
     mode(0o755);

@@ -1,13 +1,14 @@
-//! Lines from the inside of a private key: the host knows a key by its first line, which they are shown without.
+//! Masking of lines from the inside of a private key: the host detects a key by its first line, which these lines
+//! lack.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use mimir_sdk::pieces::{self, KEY, KEY_MARK};
 
-/// Lines that are looked at for whether they are of a key: one that is encrypted has headers before the first.
+/// Most lines that are checked for belonging to a key: an encrypted one has headers before its first line of data.
 const LOOKED_AT: usize = 6;
 
-/// `text`, which begins at the byte `at` of `file`, with the lines of a key masked that began before it.
+/// Returns `text`, which begins at the byte `at` of `file`, with the lines of a key that began before it masked.
 pub(super) fn masked(text: String, file: &mut (impl Read + Seek), at: u64) -> io::Result<String> {
     let of_key = |line: &str| pieces::in_key(line.as_bytes());
     if at == 0 || !text.lines().take(LOOKED_AT).any(of_key) {

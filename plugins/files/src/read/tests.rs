@@ -87,7 +87,7 @@ fn lines_are_found_across_pieces() {
     );
 }
 
-/// The lines that a message offers.
+/// The line range that a message suggests.
 fn offered(error: &mimir_sdk::Error) -> (u64, u64) {
     let number = |key: &str| {
         let text = error
@@ -144,7 +144,7 @@ fn a_single_huge_line_is_not_sent_round_in_a_circle() {
         "{error}"
     );
     assert!(!error.message().contains("startLine"), "{error}");
-    // What is no text is not offered as lines, and not as base64 that is as large.
+    // Binary data is not offered as lines, and not as base64, which would be as large.
     workspace.put("blob", &[0xff; 5 << 20]);
     for encoding in [Encoding::Utf8, Encoding::Base64] {
         let tool = ReadFile {

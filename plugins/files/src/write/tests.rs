@@ -150,7 +150,7 @@ fn a_failure_takes_the_folders_away_that_it_made() {
     let missing = [place("there/b"), place("there/b/c")];
     let failed = within_new(&missing, || Err(Error::permission_denied("no")));
     assert!(failed.is_err() && !workspace.has("there/b") && workspace.has("there/a"));
-    // Only its own, and not what somebody else has put there.
+    // It removes only the folders that it made, and no files of others.
     let failed = within_new(&missing, || {
         workspace.put("there/b/theirs", b"");
         Err(Error::permission_denied("no"))

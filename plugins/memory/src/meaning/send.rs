@@ -1,4 +1,4 @@
-//! Asks the endpoint: texts go there, vectors come back, in the form of OpenAI's that all others have too.
+//! Requests to the endpoint, which turns texts into vectors. It has the API of OpenAI, which other providers share.
 
 use mimir_sdk::serde_json::{self, Value, json};
 use mimir_sdk::{Error, Result, text};
@@ -17,7 +17,7 @@ pub(crate) use absent::Network;
 #[cfg(target_os = "wasi")]
 pub(crate) use wasi::Network;
 
-/// What comes back, whatever its status.
+/// A response of any status.
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
@@ -25,11 +25,11 @@ pub(crate) struct Response {
 
 /// Sends requests.
 pub(crate) trait Transport {
-    /// Posts JSON and waits for all of the answer. Redirects are answers.
+    /// Posts JSON and reads the whole response. Redirects are not followed.
     fn post(&self, url: &Url, headers: &[(&str, String)], body: &[u8]) -> Result<Response>;
 }
 
-/// A vector for each text.
+/// Returns a vector for each text.
 pub(super) fn embed(
     settings: &Settings,
     transport: &impl Transport,
@@ -65,7 +65,7 @@ pub(super) fn embed(
     checked(vectors(&answer).unwrap_or_default(), texts.len())
 }
 
-/// The vectors of an answer, in the order of the texts.
+/// The vectors of a response, in the order of the texts.
 fn vectors(answer: &Value) -> Option<Vec<Vec<f32>>> {
     let data = answer.get("data")?.as_array()?;
     let mut all: Vec<(u64, Vec<f32>)> = Vec::with_capacity(data.len());

@@ -1,28 +1,28 @@
-//! Which endpoint makes vectors, as the host hands it over.
+//! Settings of the embeddings endpoint, as the host passes them.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::serde_json;
 use url::Url;
 
-/// The variable that holds the settings, as JSON. The host fills it from its block `embeddings`.
+/// Environment variable that holds the settings, as JSON. The host fills it from its block `embeddings`.
 pub(crate) const VARIABLE: &str = "EMBEDDINGS";
 
-/// The block `embeddings`. The host has checked it.
+/// The block `embeddings`, checked by the host.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Settings {
-    /// Where the endpoint is, without its last part.
+    /// URL of the endpoint, without its last segment.
     pub(super) url: String,
     pub(super) model: String,
-    /// The name of the secret, which is also the variable with its placeholder.
+    /// Name of the secret, which is also the variable that holds its placeholder.
     #[serde(default)]
     key: Option<String>,
-    /// Numbers of a vector, where the model leaves a choice.
+    /// Dimensions of a vector, for models with a choice.
     #[serde(default)]
     pub(super) dimensions: Option<u32>,
 }
 
 impl Settings {
-    /// What the host has handed over, if an endpoint is set.
+    /// Reads the settings from the host, if an endpoint is configured.
     pub(crate) fn of_host() -> Result<Option<Self>> {
         let Ok(text) = std::env::var(VARIABLE) else {
             return Ok(None);
@@ -32,14 +32,14 @@ impl Settings {
             .map_err(|error| Error::unavailable(format_args!("embeddings: {error}")))
     }
 
-    /// Where is asked.
+    /// URL to post to.
     pub(super) fn endpoint(&self) -> Result<Url> {
         let base = format!("{}/", self.url.trim_end_matches('/'));
         let url = Url::parse(&base).and_then(|base| base.join("embeddings"));
         url.map_err(|error| Error::unavailable(format_args!("embeddings.url: {error}")))
     }
 
-    /// What stands for the key until the host sends it.
+    /// Placeholder that the host replaces with the key when it sends the request.
     pub(super) fn placeholder(&self) -> Option<String> {
         std::env::var(self.key.as_ref()?).ok()
     }

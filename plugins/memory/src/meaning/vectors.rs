@@ -1,7 +1,7 @@
-//! Vectors between calls: a value of storage for each memory, good as long as neither it nor the model has changed.
+//! Vectors stored between calls: one stored value for each memory, valid until the memory or the model changes.
 //!
-//! A number takes one byte: what is lost by that is less than what models differ by. What is kept here is worked out
-//! from the files, whoever searches, so the host takes it for nobody's words (`derived/`).
+//! A number takes one byte: the lost precision is less than the difference between models. These values are computed
+//! from the files alone, whichever session does it, so the host attaches no taint to them (`derived/`).
 
 use mimir_sdk::serde_json;
 use mimir_sdk::{Error, Result};
@@ -11,17 +11,17 @@ use super::Settings;
 use crate::search::Memory;
 use crate::store::Store;
 
-/// How the keys begin.
+/// Prefix of the keys.
 const KEYS: &str = "derived/vectors/";
 
-/// The vectors of the passages of a memory, in their order.
+/// The vectors of a memory's passages, in order.
 pub(super) struct Vectors(pub(super) Vec<Vec<i8>>);
 
 fn key(memory: &Memory) -> String {
     format!("{KEYS}{}", memory.name)
 }
 
-/// What the vectors are made of, as a hash.
+/// Hash of the inputs of the vectors.
 fn made_of(settings: &Settings, memory: &Memory) -> Vec<u8> {
     let of = serde_json::json!([
         1,
@@ -35,7 +35,7 @@ fn made_of(settings: &Settings, memory: &Memory) -> Vec<u8> {
 }
 
 impl Vectors {
-    /// Those that are kept, if they are of just this content: one for each of so many passages, each of so many numbers.
+    /// Reads the stored vectors if they belong to exactly this content: `passages` vectors of `numbers` numbers each.
     pub(super) fn read(
         store: &impl Store,
         settings: &Settings,
@@ -69,7 +69,7 @@ impl Vectors {
     }
 }
 
-/// Removes the vectors of memories that are there no more.
+/// Removes the vectors of missing memories.
 pub(super) fn tidy(store: &impl Store, memories: &[Memory]) -> Result<()> {
     for kept in store.keys(KEYS)? {
         if !memories.iter().any(|memory| key(memory) == kept) {
@@ -79,7 +79,7 @@ pub(super) fn tidy(store: &impl Store, memories: &[Memory]) -> Result<()> {
     Ok(())
 }
 
-/// A vector in bytes: its direction is all that is compared.
+/// Quantises a vector to bytes: only its direction is compared.
 pub(super) fn small(vector: &[f32]) -> Vec<i8> {
     let most = vector
         .iter()
@@ -93,7 +93,7 @@ pub(super) fn small(vector: &[f32]) -> Vec<i8> {
     vector.iter().map(byte).collect()
 }
 
-/// The cosine of the angle between two vectors; nothing if they cannot be compared, or lead away from each other.
+/// The cosine similarity of two vectors; `None` if they cannot be compared or it is not positive.
 pub(super) fn nearness(query: &[f32], passage: &[i8]) -> Option<f32> {
     if query.len() != passage.len() {
         return None;
@@ -111,7 +111,7 @@ pub(super) fn nearness(query: &[f32], passage: &[i8]) -> Option<f32> {
     (lengths > 0.0 && cosine > 0.0).then_some(cosine)
 }
 
-/// An answer of the endpoint, checked.
+/// Checks a response of the endpoint.
 pub(super) fn checked(vectors: Vec<Vec<f32>>, wanted: usize) -> Result<Vec<Vec<f32>>> {
     let length = vectors.first().map_or(0, Vec::len);
     let whole = vectors.len() == wanted && length > 0;

@@ -1,4 +1,4 @@
-//! The same for tests on the machine that builds.
+//! Native implementation, for tests.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,7 +9,7 @@ use super::Entries;
 /// A folder.
 pub struct Folder(PathBuf);
 
-/// A file that is read from its beginning to its end.
+/// A file that is read sequentially.
 pub struct File(fs::File);
 
 impl Folder {
@@ -18,12 +18,12 @@ impl Folder {
         fs::read_dir(path).map(|_| Self(path.to_owned()))
     }
 
-    /// A folder in this one, by its relative path.
+    /// Opens a folder below this one, by its relative path.
     pub fn folder(&self, path: &str) -> io::Result<Self> {
         Self::root(&self.0.join(path))
     }
 
-    /// A file in this folder.
+    /// Opens a file in this folder.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let path = self.0.join(name);
         if path.is_dir() {
@@ -32,7 +32,7 @@ impl Folder {
         fs::File::open(path).map(File)
     }
 
-    /// What is in it.
+    /// Lists the folder.
     pub fn entries(&self) -> io::Result<Entries> {
         let mut entries = Entries::default();
         for entry in fs::read_dir(&self.0)? {
@@ -49,12 +49,12 @@ impl Folder {
 }
 
 impl File {
-    /// Goes on at this byte.
+    /// Seeks to this byte.
     pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
         (&self.0).seek(SeekFrom::Start(offset)).map(drop)
     }
 
-    /// The next piece, of at most so many bytes; empty at the end.
+    /// Reads the next chunk, of at most `most` bytes; empty at the end.
     pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let mut piece = Vec::new();
         (&self.0).take(most as u64).read_to_end(&mut piece)?;

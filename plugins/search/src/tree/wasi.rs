@@ -1,4 +1,4 @@
-//! Folders and files by `wasi:filesystem` itself.
+//! Implementation on `wasi:filesystem`.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::Entries;
 /// A folder.
 pub struct Folder(Descriptor);
 
-/// A file that is read from its beginning to its end.
+/// A file that is read sequentially.
 pub struct File {
     descriptor: Descriptor,
     offset: u64,
@@ -30,7 +30,7 @@ impl Folder {
             .ok_or_else(|| io::ErrorKind::PermissionDenied.into())
     }
 
-    /// A folder in this one, by its relative path. A link to one is followed.
+    /// Opens a folder below this one, by its relative path. Follows links.
     pub fn folder(&self, path: &str) -> io::Result<Self> {
         let opened = self.0.open_at(
             PathFlags::SYMLINK_FOLLOW,
@@ -41,7 +41,7 @@ impl Folder {
         opened.map(Self).map_err(error)
     }
 
-    /// A file in this folder. No link is followed: what a walk finds is none, unless somebody swaps it.
+    /// Opens a file in this folder. Links are not followed: the walk passes none, so one here was swapped in since.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let opened = self.0.open_at(
             PathFlags::empty(),
@@ -57,7 +57,7 @@ impl Folder {
             .map_err(error)
     }
 
-    /// What is in it.
+    /// Lists the folder.
     pub fn entries(&self) -> io::Result<Entries> {
         let stream = self.0.read_directory().map_err(error)?;
         let mut entries = Entries::default();
@@ -66,7 +66,7 @@ impl Folder {
                 Ok(Some(entry)) => match entry.type_ {
                     DescriptorType::RegularFile => entries.files.push(entry.name),
                     DescriptorType::Directory => entries.folders.push(entry.name),
-                    // The host says no more of what can't be named.
+                    // The host gives no type for a name that is not UTF-8.
                     DescriptorType::Unknown if entry.name.contains(char::REPLACEMENT_CHARACTER) => {
                         entries.odd += 1;
                     }
@@ -81,13 +81,13 @@ impl Folder {
 }
 
 impl File {
-    /// Goes on at this byte.
+    /// Seeks to this byte.
     pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
         self.offset = offset;
         Ok(())
     }
 
-    /// The next piece, of at most so many bytes; empty at the end.
+    /// Reads the next chunk, of at most `most` bytes; empty at the end.
     pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let (piece, _) = self
             .descriptor

@@ -1,4 +1,4 @@
-//! What `.ignore` and `.gitignore` files say.
+//! Rules of `.ignore` and `.gitignore` files.
 
 use std::rc::Rc;
 
@@ -9,24 +9,24 @@ use super::Rules;
 use crate::place::join;
 use crate::tree::{Content, Entries, Folder};
 
-/// Longest file of rules that is read, in bytes: people don't write longer ones.
+/// Largest file of rules that is read, in bytes: people don't write larger ones.
 const LONGEST: usize = 1 << 20;
 
 /// The rules that a folder adds to those above it.
 pub struct Level {
     above: Rules,
-    /// `.ignore`, which speaks before all of git's.
+    /// `.ignore`, which has precedence over git's files.
     ignore: Option<Gitignore>,
     /// `.gitignore`.
     git: Option<Gitignore>,
     /// `.git/info/exclude`.
     exclude: Option<Gitignore>,
-    /// Whether a repository begins here: what git files above say ends with it.
+    /// True if a repository begins here, where git's rules from above end.
     repository: bool,
 }
 
 impl Level {
-    /// The rules in a folder whose entries are known.
+    /// Reads the rules in a folder whose entries are known.
     pub fn of(folder: &Folder, path: &str, entries: &Entries, above: Rules) -> Rules {
         let has = |name: &str| {
             entries
@@ -53,7 +53,7 @@ impl Level {
         }))
     }
 
-    /// Whether the rules take a path out. The deepest one that speaks of it decides.
+    /// Returns true if the rules exclude a path. The deepest rule that matches it decides.
     pub fn ignores(&self, path: &str, is_dir: bool) -> bool {
         let says = |rules: &Option<Gitignore>| match rules
             .as_ref()
@@ -82,7 +82,7 @@ impl Level {
     }
 }
 
-/// The rules above a folder in which a search begins.
+/// Reads the rules above the folder in which a search begins.
 pub fn above(root: &Folder, path: &str) -> Rules {
     let mut rules = None;
     if path.is_empty() {
@@ -101,7 +101,7 @@ pub fn above(root: &Folder, path: &str) -> Rules {
     rules
 }
 
-/// A file of rules for the folder at `path`. Lines that are no rules are passed over, as git does.
+/// Reads a rules file of the folder at `path`. Invalid lines are skipped, as in git.
 fn read(folder: &Folder, name: &str, path: &str) -> Option<Gitignore> {
     let Ok(Content::Whole(content)) = folder
         .file(name)

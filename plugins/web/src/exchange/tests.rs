@@ -2,7 +2,7 @@ use mimir_sdk::Code;
 
 use super::*;
 
-/// Answers each request by its path.
+/// Responds to each request by its path.
 struct Paths(fn(&str) -> Response);
 
 impl Transport for Paths {
@@ -28,7 +28,7 @@ fn packed(coding: &str, body: &[u8]) -> Response {
     }
 }
 
-/// So many zeros, packed.
+/// Compresses this many zeros.
 fn gzip(count: usize) -> Vec<u8> {
     let level = flate2::Compression::fast();
     let mut zeros = flate2::read::GzEncoder::new(std::io::repeat(0).take(count as u64), level);

@@ -1,4 +1,4 @@
-//! What a fetch hands back.
+//! Result of a fetch.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use mimir_sdk::{pieces, serde_json, text};
 use serde_json::Value;
 use url::Url;
 
-/// What was fetched.
+/// Result of a fetch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Fetched {
-    /// Where the answer came from, after all redirects.
+    /// URL of the response, after all redirects.
     pub url: String,
     /// The HTTP status.
     pub status: u16,
-    /// Where was asked before, in order.
+    /// URLs of the redirects, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redirects: Vec<String>,
-    /// The answer's headers, with names in lower case.
+    /// The response headers, with names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// The encoding that the text was in.
+    /// The encoding of the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charset: Option<String>,
     /// The title of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// `markdown` or `text` made of a page, `raw` as it was sent, `file` beside this.
+    /// `markdown` or `text` converted from a page, `raw` as it was sent, `file` for an attached file.
     pub form: Form,
-    /// The text, or the part of it that was asked for.
+    /// The text, or the requested part of it.
     pub body: String,
-    /// Where `body` begins, in characters: at a line or member, at or before what was asked for.
+    /// Offset at which `body` begins, in characters: at a line or member, at or before the requested one.
     pub offset: usize,
-    /// Where the next part begins, if this is not the last.
+    /// Offset of the next part, unless this is the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// Characters of the whole text, or bytes of the file.
     pub length: usize,
 }
 
-/// In which form a body is handed over.
+/// Form of a body in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -56,7 +56,7 @@ pub enum Form {
     File,
 }
 
-/// What was fetched, and the file that it may be.
+/// The result, with the file if the body is one.
 #[derive(Debug)]
 pub struct Answer {
     fetched: Fetched,
@@ -70,11 +70,11 @@ struct File {
     data: Vec<u8>,
 }
 
-/// Headers that are handed over, and characters of each: no server needs more to say what matters.
+/// Most headers in the result, and most characters of each.
 const HEADERS_MAX: usize = 60;
 const HEADER_MAX: usize = 500;
 
-/// Headers that a reader of the text twin wants to know of.
+/// Headers that are shown in the text form of the result.
 const TOLD: [&str; 6] = [
     "content-type",
     "last-modified",
@@ -84,7 +84,7 @@ const TOLD: [&str; 6] = [
     "allow",
 ];
 
-/// Headers as a map; several of one name are one list, as HTTP reads them.
+/// Headers as a map; values of the same name are joined to a list, as HTTP defines.
 pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
     let mut map: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in all {
@@ -107,7 +107,7 @@ pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
 }
 
 impl Fetched {
-    /// Takes the part of the text that begins at about `offset` and has about `most` characters.
+    /// Selects the part of the text that begins at about `offset` and has about `most` characters.
     pub(super) fn show(&mut self, text: &str, offset: usize, most: usize) {
         self.length = text.chars().count();
         let from = place(text, offset);
@@ -119,7 +119,7 @@ impl Fetched {
         }
     }
 
-    /// For the model: what came from where, and the text.
+    /// Formats the result for a model: the status, the source and the text.
     fn text(&self) -> String {
         let mut out = format!("HTTP {} {}\n", self.status, self.url);
         for before in &self.redirects {
@@ -156,7 +156,7 @@ impl Fetched {
     }
 }
 
-/// Where the character of this number begins.
+/// Byte offset of the character with this number.
 fn place(text: &str, number: usize) -> usize {
     text.char_indices()
         .nth(number)
@@ -191,13 +191,13 @@ impl Answer {
         }
     }
 
-    /// What was fetched.
+    /// The result without the file.
     pub fn fetched(&self) -> &Fetched {
         &self.fetched
     }
 }
 
-/// A name for a file from the last part of its address, of characters that are harmless everywhere.
+/// A file name from the last segment of the URL, in characters that are safe on every system.
 fn file_name(url: &Url) -> String {
     let last = url.path_segments().and_then(|mut parts| parts.next_back());
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -207,7 +207,7 @@ fn file_name(url: &Url) -> String {
         .filter(|c| plain(*c))
         .collect();
     let name = name.trim_start_matches('.');
-    // Longer names are refused by some file systems.
+    // Some file systems refuse longer names.
     let name = &name[name.len().saturating_sub(100)..];
     match name {
         "" => "download".to_owned(),
@@ -221,7 +221,7 @@ impl IntoOutput for Answer {
     }
 
     fn into_output(self) -> Result<Output> {
-        // The body is in both: some clients show a model only the text, others only what is structured.
+        // The body is in both: some clients show a model only the text, others only the structured content.
         let text = self.fetched.text();
         let output = Json(self.fetched).worded(text).into_output()?;
         Ok(match self.file {

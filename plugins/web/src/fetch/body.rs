@@ -1,19 +1,19 @@
-//! What a body is: a page, other text, or neither.
+//! Classification of a body: a page, other text, or binary.
 
 use crate::charset;
 
-/// A body, read.
+/// A decoded body.
 #[derive(Debug)]
 pub(super) enum Body {
     /// HTML.
     Page { text: String, charset: &'static str },
     /// Any other text.
     Text { text: String, charset: &'static str },
-    /// No text.
+    /// Binary data.
     Binary(Vec<u8>),
 }
 
-/// Subtypes of `application` that are text, beside those that end in `+json` and the like.
+/// Subtypes of `application` that are text, apart from those that end in `+json` and the like.
 const TEXTS: [&str; 14] = [
     "json",
     "ld+json",
@@ -31,7 +31,7 @@ const TEXTS: [&str; 14] = [
     "x-www-form-urlencoded",
 ];
 
-/// Reads a body by its type, and where it has none, by its first bytes.
+/// Decodes a body by its type, or without one by its first bytes.
 pub(super) fn read(bytes: Vec<u8>, content_type: Option<&str>) -> Body {
     let content_type = content_type.unwrap_or_default();
     let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));

@@ -1,16 +1,14 @@
-//! Outside of a component there is no network to ask.
+//! Stub of the transport for builds that are not components.
 
 use mimir_sdk::{Error, Result};
 
 use super::{Request, Response, Transport};
 
-/// None.
+/// A transport that always fails.
 pub(crate) struct Network;
 
 impl Transport for Network {
     fn send(&self, _: &Request) -> Result<Response> {
-        Err(Error::unavailable(
-            "there is no network outside of a component",
-        ))
+        Err(Error::unavailable("network access needs a component build"))
     }
 }

@@ -1,4 +1,5 @@
-//! Requests by `wasi:http`. Why one fails is told by the host, which knows more than a code says.
+//! Requests through `wasi:http`. The host reports the cause of a failure, because it knows more than the error code
+//! says.
 
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ use wasip2::io::streams::StreamError;
 
 use super::{Request, Response, Transport};
 
-/// Read and written at a time.
+/// Bytes per read and write.
 const CHUNK: usize = 64 << 10;
 
-/// What the host lets of it.
+/// A transport through the host.
 pub(crate) struct Network;
 
 impl Transport for Network {
@@ -26,7 +27,7 @@ impl Transport for Network {
         let options = RequestOptions::new();
         let left = request.timeout.map(|timeout| nanos(timeout.left));
         if left.is_some() {
-            // A host that has no such bound has its own.
+            // A host without support for this limit has its own.
             let _ = options.set_first_byte_timeout(left);
             let _ = options.set_between_bytes_timeout(left);
             let _ = options.set_connect_timeout(left);
@@ -48,8 +49,8 @@ impl Transport for Network {
             Some(Ok(Err(code))) => return Err(failed(request, Some(&code))),
             Some(Err(())) | None => return Err(failed(request, None)),
         };
-        // The host holds the way to here to the time, and leaves out what a person took to answer: what is longer than
-        // the time is that.
+        // The host enforces the time limit up to this point, but does not count the wait for an approval. Time beyond
+        // the limit was therefore spent on that wait.
         let spent = now().saturating_sub(start);
         let spent = left.map_or(0, |left| if spent < left { spent } else { 0 });
         let start = now();
@@ -77,7 +78,7 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest> {
         })?;
     }
     if !request.body.is_empty() || matches!(request.method, "POST" | "PUT" | "PATCH") {
-        // Not every server takes a body whose length it is not told, and these say it also of none (RFC 9110, 8.6).
+        // Some servers require the length of a body, even of an empty one (RFC 9110, 8.6).
         let length = request.body.len().to_string();
         let _ = fields.set("content-length", &[length.into_bytes()]);
     }
@@ -112,7 +113,7 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest> {
     Ok(outgoing)
 }
 
-/// Sends the body. A server that does not want all of it answers before its end.
+/// Sends the body. A server that rejects the rest of it responds before its end.
 fn upload(body: OutgoingBody, bytes: &[u8]) {
     if let Ok(stream) = body.write() {
         for chunk in bytes.chunks(CHUNK) {
@@ -183,7 +184,7 @@ fn failed(request: &Request, code: Option<&ErrorCode>) -> Error {
                 | ErrorCode::HttpResponseTimeout
         )
     );
-    // The host says why, and which of its own bounds it was.
+    // The host reports the cause, and which of its limits was exceeded.
     let within = match request.timeout {
         Some(timeout) if is_late => format!(" (`timeout`: {} s)", timeout.whole.as_secs()),
         _ => String::new(),

@@ -1,4 +1,4 @@
-//! Looks at a parsed page. Nothing here calls itself: a page may be nested as deep as it likes.
+//! Queries on a parsed page. Nothing here is recursive, because a page may be nested to any depth.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ pub(super) fn name(node: &Node) -> Option<&str> {
     }
 }
 
-/// Whether it is an element of this name.
+/// Returns true for an element of this name.
 pub(super) fn is(node: &Node, wanted: &str) -> bool {
     name(node) == Some(wanted)
 }
@@ -31,7 +31,7 @@ pub(super) fn attribute(node: &Node, wanted: &str) -> Option<String> {
     Some(found.value.to_string())
 }
 
-/// Sets an attribute that is there, or takes it away.
+/// Sets an existing attribute, or removes it.
 pub(super) fn set(node: &Node, wanted: &str, value: Option<&str>) {
     let NodeData::Element { attrs, .. } = &node.data else {
         return;
@@ -60,12 +60,12 @@ pub(super) fn walk(node: &Handle) -> impl Iterator<Item = Handle> {
     })
 }
 
-/// The first node that is wanted.
+/// The first node that matches.
 pub(super) fn find(node: &Handle, wanted: impl Fn(&Node) -> bool) -> Option<Handle> {
     walk(node).find(|node| wanted(node))
 }
 
-/// All text below a node, as it is written there.
+/// All text below a node, unchanged.
 pub(super) fn text(node: &Handle) -> String {
     let mut all = String::new();
     for node in walk(node) {

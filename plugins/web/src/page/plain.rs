@@ -1,4 +1,4 @@
-//! Text without marks: blocks on lines of their own, an empty line between paragraphs.
+//! Text without markup: blocks on separate lines, an empty line between paragraphs.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use markup5ever_rcdom::NodeData;
 
 use super::dom::{self, Handle};
 
-/// Elements with an empty line round them.
+/// Elements with an empty line before and after.
 const APART: [&str; 17] = [
     "p",
     "h1",
@@ -27,16 +27,16 @@ const APART: [&str; 17] = [
     "hr",
 ];
 
-/// Elements on lines of their own.
+/// Elements on separate lines.
 const LINES: [&str; 12] = [
     "div", "li", "dt", "dd", "tr", "caption", "header", "main", "form", "details", "summary",
     "address",
 ];
 
-/// What is next to be written.
+/// A step of the writer.
 enum Step {
     Node(Handle),
-    /// As many line ends as there must be at least.
+    /// Ensures at least this many line ends.
     End(usize),
     /// The end of preformatted text.
     Loose,
@@ -91,15 +91,15 @@ pub(super) fn text(root: &Handle) -> String {
     writer.out
 }
 
-/// Writes line ends, marks and spaces only once something comes after them.
+/// Delays line ends, marks and spaces until text follows.
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// Line ends that are due.
+    /// Pending line ends.
     ends: usize,
-    /// What stands before the next words.
+    /// Pending mark before the next words.
     mark: &'static str,
-    /// Whether a space is due.
+    /// True if a space is pending.
     space: bool,
 }
 

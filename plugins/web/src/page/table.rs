@@ -1,7 +1,7 @@
-//! A table as Markdown: every cell of every row, in the order of the page, and no blanks to fill columns.
+//! Tables as Markdown: every cell of every row, in the order of the page, without padding.
 //!
-//! A table that only arranges a page, as mails and old pages have them, becomes the blocks that are in its cells. Never
-//! here: what is content and what is not, which `tidy` has decided before.
+//! A layout table, as in emails and old pages, becomes the blocks in its cells. `tidy` has removed everything but the
+//! content before.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use htmd::element_handler::{ElementHandler, HandlerResult, Handlers};
 
 use super::dom::{self, Handle};
 
-/// The most columns that a cell stands for beside its own. A page may say a thousand in every cell, and what is written
+/// Most columns that a cell spans in addition to its own. A page may claim a thousand in every cell, and the output
 /// must not grow by that.
 const SPAN_MAX: usize = 32;
 
-/// Elements that only a table has which arranges a page, unless it names its rows or columns.
+/// Elements that only layout tables contain, unless the table names its rows or columns.
 const BLOCKS: [&str; 13] = [
     "h1",
     "h2",
@@ -33,15 +33,15 @@ const BLOCKS: [&str; 13] = [
     "section",
 ];
 
-/// Between two lines of one cell, which Markdown has no other sign for.
+/// Separates two lines of one cell, for which Markdown has no syntax.
 const BREAK: &str = "<br>";
 
-/// In how many cells of tables the writer is now. A cell is one line, whatever is in it.
+/// Nesting depth of table cells at the writer's position. A cell is written as one line.
 #[derive(Clone, Default)]
 pub(super) struct Cells(Arc<AtomicUsize>);
 
 impl Cells {
-    /// Whether what is written becomes a part of one line.
+    /// Returns true inside a cell.
     pub(super) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
@@ -54,7 +54,7 @@ impl Cells {
     }
 }
 
-/// Writes tables.
+/// Handler that writes tables.
 pub(super) struct Tables(pub(super) Cells);
 
 impl ElementHandler for Tables {
@@ -69,7 +69,7 @@ impl ElementHandler for Tables {
         let mut out = format!("\n\n{}\n\n", captions.join("\n"));
         match self.0.any() {
             false => grid(&mut out, &rows, table.is_headed()),
-            // In a cell of another: its rows are lines of that cell.
+            // Inside a cell of another table, rows become lines of that cell.
             true => {
                 for row in rows {
                     let texts: Vec<String> = row.into_iter().map(|cell| cell.text).collect();
@@ -83,14 +83,14 @@ impl ElementHandler for Tables {
     }
 }
 
-/// What a table is made of.
+/// A parsed table.
 #[derive(Default)]
 struct Table {
     captions: Vec<Handle>,
     rows: Vec<Row>,
-    /// Whether it says of a cell that it names others.
+    /// True if a cell is marked as a header of others.
     names: bool,
-    /// Whether there is another table in it, or what makes blocks.
+    /// True if it contains another table or block elements.
     blocks: bool,
 }
 
@@ -101,10 +101,10 @@ struct Row {
 }
 
 impl Table {
-    /// Reads a table. What is in the tables in it is theirs.
+    /// Parses a table, without the content of nested tables.
     fn read(table: &Handle) -> Self {
         let mut read = Self::default();
-        // A node, and whether it is in the head and in a cell.
+        // A node, with flags for being in the head and in a cell.
         let mut stack = vec![(Rc::clone(table), false, false)];
         while let Some((node, mut in_head, mut in_cell)) = stack.pop() {
             match dom::name(&node) {
@@ -141,13 +141,13 @@ impl Table {
         read
     }
 
-    /// Whether it arranges a page and says nothing by its rows and columns.
+    /// Returns true for a layout table, whose rows and columns carry no meaning.
     fn arranges(&self) -> bool {
         let single = self.rows.iter().all(|row| row.cells.len() < 2);
         !self.names && (self.blocks || single)
     }
 
-    /// Whether its first row names the columns: in the head, or with nothing but names.
+    /// Returns true if the first row names the columns: it is in the head, or has only header cells.
     fn is_headed(&self) -> bool {
         let Some(first) = self.rows.iter().find(|row| !row.cells.is_empty()) else {
             return false;
@@ -156,10 +156,10 @@ impl Table {
         first.in_head || first.cells.iter().all(is_name)
     }
 
-    /// The text of every cell that has one, with its column.
+    /// The text of every non-empty cell, with its column.
     fn written(&self, handlers: &dyn Handlers) -> Vec<Vec<Cell>> {
         let mut rows = Vec::new();
-        // For how many rows more each column is taken by a cell of a row before.
+        // For each column, the number of further rows that a cell above spans.
         let mut taken: Vec<usize> = Vec::new();
         for row in self.rows.iter().filter(|row| !row.cells.is_empty()) {
             let (mut next, mut texts) = (0, Vec::new());
@@ -181,7 +181,7 @@ impl Table {
             }
             let rest = taken.iter_mut().skip(next);
             rest.for_each(|rows| *rows = rows.saturating_sub(1));
-            // The first may be the names of the columns, of which there may be none.
+            // An empty first row is kept, because it may be the header.
             if !texts.is_empty() || rows.is_empty() {
                 rows.push(texts);
             }
@@ -190,21 +190,21 @@ impl Table {
     }
 }
 
-/// The text of a cell.
+/// A cell with text.
 struct Cell {
-    /// Its column.
+    /// Column index.
     at: usize,
     text: String,
 }
 
-/// How many rows or columns a cell stands for.
+/// Number of rows or columns that a cell spans.
 fn span(cell: &Handle, direction: &str, most: usize) -> usize {
     let written = dom::attribute(cell, direction);
     let count = written.and_then(|count| count.trim().parse().ok());
     count.unwrap_or(1).clamp(1, most)
 }
 
-/// What is in an element, as one line.
+/// The content of an element, as one line.
 fn line(handlers: &dyn Handlers, node: &Handle) -> String {
     let content = handlers.walk_children(node).content;
     let lines = content.lines().map(str::trim);
@@ -212,7 +212,7 @@ fn line(handlers: &dyn Handlers, node: &Handle) -> String {
     lines.join(BREAK)
 }
 
-/// Writes the rows of a table. Markdown has no table without a row of names, so that one may be empty.
+/// Writes the rows of a table. Markdown requires a header row, so that one may be empty.
 fn grid(out: &mut String, rows: &[Vec<Cell>], is_headed: bool) {
     let ends = rows.iter().filter_map(|row| row.last());
     let columns = ends.map(|cell| cell.at + 1).max().unwrap_or(0);
@@ -232,14 +232,14 @@ fn grid(out: &mut String, rows: &[Vec<Cell>], is_headed: bool) {
     }
 }
 
-/// Writes a row: empty cells before, between and, up to `columns`, behind those that say something.
+/// Writes a row, with empty cells for missing columns up to `columns`.
 fn row(out: &mut String, cells: &[Cell], columns: usize) {
     let mut next = 0;
     out.push('|');
     for cell in cells {
         out.extend(std::iter::repeat_n(" |", cell.at - next));
         out.push(' ');
-        // In a table it ends the cell wherever it stands, in code too.
+        // In a table `|` ends the cell everywhere, even in code.
         out.push_str(&cell.text.replace('|', "\\|"));
         out.push_str(" |");
         next = cell.at + 1;
@@ -248,7 +248,7 @@ fn row(out: &mut String, cells: &[Cell], columns: usize) {
     out.push('\n');
 }
 
-/// What is in the cells, one block after the other.
+/// The content of the cells, one block after the other.
 fn blocks(handlers: &dyn Handlers, table: &Table) -> String {
     let cells = table.rows.iter().flat_map(|row| &row.cells);
     let nodes = table.captions.iter().chain(cells);

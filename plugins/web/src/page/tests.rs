@@ -31,7 +31,7 @@ fn a_main_part_without_words_is_none() {
     let article = format!("<article><p>{}</p></article>", "word ".repeat(100));
     let text = md(&format!("<body><p>before</p>{article}"));
     assert!(!text.contains("before"), "{text}");
-    // Of several, none is the page.
+    // With several articles, none is taken as the main part.
     let text = md(&format!("<body><p>before</p>{article}{article}"));
     assert!(text.contains("before"), "{text}");
 }
@@ -122,7 +122,7 @@ fn lists_and_tables_stay_what_they_are() {
 fn a_table_loses_nothing() {
     let table = |rows: &str| md(&format!("<table>{rows}</table>"));
     for (rows, written) in [
-        // Names of columns and of rows.
+        // Headers of columns and rows.
         (
             "<tr><td></td><th>Free</th><th>Pro</th></tr><tr><th>Price</th><td>$0</td><td>$9</td></tr>",
             "| | Free | Pro |\n|---|---|---|\n| Price | $0 | $9 |",
@@ -131,7 +131,7 @@ fn a_table_loses_nothing() {
             "<thead><tr><th>a</th><th>b</th></tr><tr><th>c</th><th>d</th></tr></thead><tr><th>e</th><td>1</td></tr>",
             "| a | b |\n|---|---|\n| c | d |\n| e | 1 |",
         ),
-        // Without names of columns, and without any.
+        // With row headers only, and without any.
         (
             "<tr><th>Born</th><td>1815</td></tr><tr><th>Died</th><td>1852</td></tr>",
             "| | |\n|---|---|\n| Born | 1815 |\n| Died | 1852 |",
@@ -140,7 +140,7 @@ fn a_table_loses_nothing() {
             "<tr><td>a</td><td>1</td></tr><tr><td>b</td><td>2</td></tr><tfoot><tr><td>c</td><td>3</td></tr></tfoot>",
             "| | |\n|---|---|\n| a | 1 |\n| b | 2 |\n| c | 3 |",
         ),
-        // Cells over several columns and rows leave the others in theirs.
+        // Cells that span columns and rows do not shift the others.
         (
             "<tr><th>a</th><th>b</th><th>c</th></tr><tr><td colspan=2>wide</td><td>3</td></tr>
              <tr><td rowspan=2>tall</td><td>1</td><td>2</td></tr><tr><td>4</td><td>5</td></tr><tr><td>6</td></tr>",
@@ -152,7 +152,7 @@ fn a_table_loses_nothing() {
              <tr><td><ul><li>1</li><li>2</li></ul></td><td><table><tr><th>k</th><td>v</td></tr><tr><td>l</td><td>w</td></tr></table></td></tr>",
             "| a | b |\n|---|---|\n| one<br>two | `x \\| y`<br>`z` |\n| - 1<br>- 2 | k; v<br>l; w |",
         ),
-        // One that only arranges the page is no table.
+        // A layout table is not written as a table.
         (
             "<tr><td><h2>Left</h2><p>words</p></td><td><table><tr><th>a</th><td>1</td></tr></table></td></tr>",
             "## Left\n\nwords\n\n| | |\n|---|---|\n| a | 1 |",
@@ -172,7 +172,7 @@ fn a_table_is_no_larger_than_what_is_in_it() {
     let page = format!("<table><tr><th>1<th>2<th>3{rows}<tr><td>{long}</table>");
     let text = md(&page);
     assert!(text.len() < page.len(), "{} of {}", text.len(), page.len());
-    // A page may say that its cells are as large as it likes.
+    // A page may claim any size of its cells.
     let wide = "<tr><td rowspan=65534>a<td colspan=1000>b<td>c".repeat(1_000);
     let page = format!("<table>{wide}</table>");
     let text = md(&page);

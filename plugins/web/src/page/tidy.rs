@@ -1,7 +1,7 @@
-//! What of a page is its content: everything but scripts, menus, forms, what is hidden, and what stands round the main
+//! Reduction of a page to its content: removes scripts, menus, forms, hidden elements, and everything around the main
 //! part.
 //!
-//! What nobody sees on the page is no content: a reader must not be told what a person would not be.
+//! Text that is invisible on the page is removed: a model must not read what a person would not see.
 
 use std::rc::Rc;
 
@@ -10,14 +10,14 @@ use url::Url;
 
 use super::dom::{self, Handle};
 
-/// Elements that show no text, or controls in place of it.
+/// Elements without text, or with controls in place of it.
 const NO_CONTENT: [&str; 22] = [
     "script", "style", "template", "noscript", "svg", "canvas", "iframe", "frame", "frameset",
     "object", "embed", "audio", "video", "map", "nav", "aside", "footer", "dialog", "button",
     "input", "select", "textarea",
 ];
 
-/// What an element is for, where that is no content.
+/// ARIA roles of elements that are not content.
 const NO_CONTENT_ROLES: [&str; 11] = [
     "navigation",
     "banner",
@@ -32,7 +32,7 @@ const NO_CONTENT_ROLES: [&str; 11] = [
     "presentation-only",
 ];
 
-/// Classes by which the usual generators of pages mark what is not to be printed, and links beside headings.
+/// Classes by which common page generators mark parts that are not printed, and links next to headings.
 const FURNITURE: [&str; 11] = [
     "noprint",
     "no-print",
@@ -47,14 +47,14 @@ const FURNITURE: [&str; 11] = [
     "screen-reader-text",
 ];
 
-/// The deepest that a page is nested for a reader. What is deeper becomes text: the writers of the tree call
-/// themselves for each level.
+/// Deepest nesting of the result. Deeper elements are reduced to their text, because the writers of the tree are
+/// recursive.
 const DEPTH_MAX: usize = 200;
 
-/// A main part with less text than this is none: the page is made by its scripts, or marks something else.
+/// Least text of a main part, in characters. A page with less is built by scripts, or marks something else as main.
 const MAIN_LEAST: usize = 200;
 
-/// The main content of a page. The tree is changed for that.
+/// The main content of a page. Changes the tree.
 pub(super) fn content(document: &Handle, base: &Url) -> Handle {
     let base = declared_base(document, base);
     let body = dom::find(document, |node| dom::is(node, "body"));
@@ -65,7 +65,7 @@ pub(super) fn content(document: &Handle, base: &Url) -> Handle {
     root
 }
 
-/// `<base href>`, which links count from.
+/// `<base href>`, against which links are resolved.
 fn declared_base(document: &Handle, base: &Url) -> Url {
     let declared = dom::find(document, |node| dom::is(node, "base"));
     let href = declared.and_then(|node| dom::attribute(&node, "href"));
@@ -73,7 +73,7 @@ fn declared_base(document: &Handle, base: &Url) -> Url {
         .unwrap_or_else(|| base.clone())
 }
 
-/// The part that the page itself calls its main one: by an element, by a role, or by being its only article.
+/// The main part by the page's own markup: an element, a role, or its only article.
 fn main_part(body: &Handle) -> Option<Handle> {
     let has_text = |node: &Handle| {
         let text = dom::text(node);
@@ -90,7 +90,7 @@ fn main_part(body: &Handle) -> Option<Handle> {
     articles.next().is_none().then_some(article)
 }
 
-/// Takes out of the tree what is no content, and makes the addresses in it whole.
+/// Removes everything but the content from the tree, and makes URLs absolute.
 fn prune(root: &Handle, base: &Url) {
     let mut stack = vec![(Rc::clone(root), 0)];
     while let Some((node, depth)) = stack.pop() {
@@ -109,7 +109,7 @@ fn prune(root: &Handle, base: &Url) {
     }
 }
 
-/// Leaves nothing of what is below a node but its text.
+/// Reduces a node's descendants to their text.
 fn flatten(node: &Handle) {
     let text = dom::text(node);
     *node.children.borrow_mut() = vec![words(&text, node)];
@@ -136,7 +136,7 @@ fn is_content(node: &Handle, parent: &Node) -> bool {
         return false;
     }
     match name {
-        // That of the page, and not of an article; it stays where the heading is in it.
+        // The header of the page, not of an article, is removed unless it contains the heading.
         "header" if dom::is(parent, "body") => {
             dom::find(node, |node| dom::is(node, "h1")).is_some()
         }
@@ -147,7 +147,7 @@ fn is_content(node: &Handle, parent: &Node) -> bool {
     }
 }
 
-/// Whether the page says that an element is not shown.
+/// Returns true if the page hides an element.
 fn is_hidden(node: &Node) -> bool {
     if dom::attribute(node, "hidden").is_some()
         || dom::attribute(node, "aria-hidden").is_some_and(|hidden| hidden == "true")
@@ -167,11 +167,11 @@ fn is_hidden(node: &Node) -> bool {
     })
 }
 
-/// Pixels beyond an edge at which nothing is seen any more. Pages that hide a text there use thousands, and those that
-/// only align something use tens.
+/// Offset in pixels beyond which an element is out of view. Pages that hide text this way use thousands, and those
+/// that align something use tens.
 const OUTSIDE: f64 = -900.0;
 
-/// Whether a declaration of a style, in lower case and without blanks, makes an element one that nobody sees.
+/// Returns true if a style declaration, in lower case and without spaces, makes an element invisible.
 fn hides(property: &str, value: &str) -> bool {
     match property {
         "display" => value == "none",
@@ -184,13 +184,13 @@ fn hides(property: &str, value: &str) -> bool {
     }
 }
 
-/// The number that a value is, whatever its unit.
+/// The number in a value, ignoring its unit.
 fn number(value: &str) -> Option<f64> {
     let end = value.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+'));
     value[..end.unwrap_or(value.len())].parse().ok()
 }
 
-/// Whether there is something to read in a link. The marks beside headings lead to the heading itself.
+/// Returns true if a link has text. Anchors next to headings, which link to the heading itself, do not count.
 fn is_link_with_words(node: &Handle) -> bool {
     let text = dom::text(node);
     let has_picture = || dom::find(node, |node| dom::is(node, "img") && is_picture(node)).is_some();
@@ -203,13 +203,13 @@ fn is_link_with_words(node: &Handle) -> bool {
     }
 }
 
-/// Whether an item of a list is only a link to the same page in another language.
+/// Returns true if a list item is only a link to the same page in another language.
 fn is_translation(item: &Handle) -> bool {
     let link = dom::find(item, |node| dom::attribute(node, "hreflang").is_some());
     link.is_some_and(|link| dom::text(&link).trim() == dom::text(item).trim())
 }
 
-/// A picture without words says nothing to a reader.
+/// Returns true for an image with a description. Other images tell a reader nothing.
 fn is_picture(node: &Node) -> bool {
     let alt = dom::attribute(node, "alt").unwrap_or_default();
     let source = dom::attribute(node, "src").unwrap_or_default();
@@ -221,11 +221,11 @@ fn starts_with(text: &str, prefix: &str) -> bool {
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// What is raised in "1st" and its kind, where no sign is wanted.
+/// Raised endings of ordinals such as "1st", which need no marker.
 const ORDINALS: [&str; 4] = ["st", "nd", "rd", "th"];
 
-/// Says of a raised number or letter that it is raised: `x2` is not what the page says. Notes and marks have brackets
-/// or signs of their own.
+/// Marks a raised number or letter: `x2` is not what the page says. Footnotes and symbols have brackets or signs
+/// already.
 fn raise(node: &Handle) {
     if !dom::is(node, "sup") {
         return;
@@ -250,7 +250,7 @@ fn raise(node: &Handle) {
     }
 }
 
-/// A text below a node.
+/// Creates a text node below a node.
 fn words(text: &str, parent: &Handle) -> Handle {
     let contents = NodeData::Text {
         contents: std::cell::RefCell::new(text.into()),
@@ -260,7 +260,7 @@ fn words(text: &str, parent: &Handle) -> Handle {
     node
 }
 
-/// Makes an address whole. A link that leads nowhere else stays as its words.
+/// Makes a URL absolute. A link within the page or with another scheme loses its URL and remains as text.
 fn address(node: &Node, base: &Url) {
     let key = match dom::name(node) {
         Some("a") => "href",
@@ -275,6 +275,6 @@ fn address(node: &Node, base: &Url) {
         matches!(url.scheme(), "http" | "https" | "mailto") && !written.starts_with('#')
     });
     dom::set(node, key, leads.as_ref().map(Url::as_str));
-    // It says the same again, or what is for the pointer of a mouse.
+    // A title repeats the text, or is a tooltip.
     dom::set(node, "title", None);
 }

@@ -1,4 +1,4 @@
-//! How each provider is asked, and what its answer means.
+//! Requests to each search provider, and parsing of the responses.
 
 use mimir_sdk::serde_json::{self, Value, json};
 use mimir_sdk::{Error, Result, text};
@@ -10,11 +10,11 @@ use crate::exchange;
 use crate::http::{Request, Transport};
 use crate::page;
 
-/// Characters of a title and of a snippet: enough to choose by.
+/// Most characters of a title and of a snippet: enough to choose by.
 const TITLE_MAX: usize = 200;
 const SNIPPET_MAX: usize = 600;
 
-/// Asks the provider.
+/// Queries the provider.
 pub(super) fn search(
     settings: &Settings,
     transport: &impl Transport,
@@ -100,11 +100,11 @@ fn template(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
 }
 
 fn filled(text: &str, query: &str, count: &str) -> String {
-    // The query may hold `{count}`: it comes last.
+    // The query may contain `{count}`, so it is inserted last.
     text.replace("{count}", count).replace("{query}", query)
 }
 
-/// Fills in the texts of a value. A text that is nothing but `{count}` becomes a number.
+/// Fills in the strings of a JSON value. A string that is exactly `{count}` becomes a number.
 fn fill(value: Value, query: &str, count: &str) -> Value {
     match value {
         Value::String(text) if text == "{count}" => count
@@ -134,7 +134,7 @@ fn address(text: &str) -> Result<Url> {
     })
 }
 
-/// A request with the key, or what stands for it, in its header.
+/// A request with the key, or its placeholder, in a header.
 fn request(settings: &Settings, url: Url, body: Option<Value>, header: &str) -> Request {
     let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     let mut headers: Vec<_> = [
@@ -162,17 +162,17 @@ fn request(settings: &Settings, url: Url, body: Option<Value>, header: &str) -> 
     }
 }
 
-/// An error status as what it means here.
+/// Converts an error status to an error.
 fn refused(status: u16, body: &str, settings: &Settings) -> Result<()> {
     let said = text::brief(body.trim()).into_owned();
     let key = settings.key.as_deref().unwrap_or("webSearch.key");
     match status {
         200..=299 => Ok(()),
         401 | 403 => Err(Error::unavailable(format_args!(
-            "the search provider does not let us in ({status}); check the secret `{key}`: {said}"
+            "the search provider refused access ({status}); check the secret `{key}`: {said}"
         ))),
         429 => Err(Error::limit_exceeded(format_args!(
-            "the search provider wants no more searches for now (429): {said}"
+            "the search provider's rate limit is reached (429); try again later: {said}"
         ))),
         status => Err(Error::network(format_args!(
             "the search provider answered {status}: {said}"
@@ -184,7 +184,7 @@ fn hits(answer: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
     let list = at(answer, results).and_then(Value::as_array);
     let all = list.into_iter().flatten().filter_map(|item| {
         let url = at(item, &fields.url)?.as_str()?;
-        // What cannot be fetched is no result.
+        // Results that cannot be fetched are dropped.
         let url = exchange::parse(url).ok()?;
         let words = |path: &str, most| {
             let text = at(item, path).and_then(Value::as_str);
@@ -206,7 +206,7 @@ fn hits(answer: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
     }
 }
 
-/// What is at a path of names with dots between them.
+/// The value at a path of names separated by dots.
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let mut parts = path.split('.').filter(|part| !part.is_empty());
     parts.try_fold(value, |value, part| match value {
@@ -215,7 +215,7 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// Words of a provider as one line without marks: some set what was found in bold.
+/// A provider's text as one line without markup: some put the matched words in bold.
 fn plain(words: &str, base: &Url, most: usize) -> String {
     let words = match words.contains(['<', '&']) {
         true if page::check(words).is_ok() => page::text(words, base).text,

@@ -1,36 +1,36 @@
-//! What a person has set about searches, as the host hands it over.
+//! Settings of web searches, as the host passes them.
 
 use mimir_sdk::prelude::*;
 use mimir_sdk::serde_json;
 
-/// The variable that holds the settings, as JSON. The host fills it from its block `webSearch`.
+/// Environment variable that holds the settings, as JSON. The host fills it from its block `webSearch`.
 pub(super) const VARIABLE: &str = "WEB_SEARCH";
 
-/// The block `webSearch`. The host has checked it.
+/// The block `webSearch`, checked by the host.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Settings {
     pub(super) provider: Provider,
-    /// Where the provider is, and for a template with `{query}` and `{count}`.
+    /// URL of the provider; for a template with `{query}` and `{count}`.
     #[serde(default)]
     pub(super) url: Option<String>,
-    /// The name of the secret, which is also the variable with its placeholder.
+    /// Name of the secret, which is also the variable that holds its placeholder.
     #[serde(default)]
     pub(super) key: Option<String>,
-    /// `Name: value` with `{key}`.
+    /// Header with the key: `Name: value` with `{key}`.
     #[serde(default)]
     pub(super) header: Option<String>,
-    /// JSON with `{query}` and `{count}` in its texts: then it is a POST.
+    /// JSON body with `{query}` and `{count}` in its strings. If set, the request is a POST.
     #[serde(default)]
     pub(super) body: Option<String>,
-    /// Where the list of results is in the answer: names with dots between them.
+    /// Path of the result list in the response: names separated by dots.
     #[serde(default)]
     pub(super) results: Option<String>,
     #[serde(default)]
     pub(super) fields: Fields,
 }
 
-/// Who is asked.
+/// The search provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Provider {
@@ -40,7 +40,7 @@ pub(super) enum Provider {
     Template,
 }
 
-/// Where title, address and snippet are in each result.
+/// Paths of the title, URL and snippet in each result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub(super) struct Fields {
@@ -61,7 +61,7 @@ impl Default for Fields {
 }
 
 impl Settings {
-    /// What the host has handed over.
+    /// Reads the settings from the host.
     pub(super) fn of_host() -> Result<Self> {
         let Ok(text) = std::env::var(VARIABLE) else {
             return Err(Error::unavailable(
@@ -72,7 +72,7 @@ impl Settings {
             .map_err(|error| Error::unavailable(format_args!("webSearch: {error}")))
     }
 
-    /// What stands for the key until the host sends it.
+    /// Placeholder that the host replaces with the key when it sends the request.
     pub(super) fn placeholder(&self) -> Option<String> {
         std::env::var(self.key.as_ref()?).ok()
     }

@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::{Hit, WebSearch};
 use crate::http::{Request, Response, Transport};
 
-/// Keeps what is sent, and answers with this.
+/// Records requests, and responds with this value.
 struct Answers(Value, RefCell<Vec<Request>>);
 
 impl Transport for Answers {
@@ -22,7 +22,7 @@ impl Transport for Answers {
     }
 }
 
-/// What is found with these settings, and what was sent for it.
+/// The results with these settings, and the request that was sent.
 fn searched(settings: Value, answer: Value) -> (Vec<Hit>, Request) {
     let settings: Settings = serde_json::from_value(settings).unwrap();
     let answers = Answers(answer, RefCell::default());

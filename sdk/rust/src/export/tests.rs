@@ -9,9 +9,9 @@ use crate::tool::{Approval, Risk};
 /// Repeats a text.
 #[derive(Deserialize, JsonSchema)]
 struct Repeat {
-    /// What.
+    /// The text.
     text: String,
-    /// How often, and with what between.
+    /// The number of repetitions and the separator.
     how: How,
 }
 
@@ -27,7 +27,7 @@ impl Tool for Repeat {
     }
 }
 
-/// Forgets a thing.
+/// Deletes a thing.
 #[derive(Deserialize, JsonSchema)]
 struct Forget {
     what: String,

@@ -23,44 +23,44 @@ enum What {
     Script(String),
 }
 
-/// What a program left.
+/// Result of a program.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// Its exit code; 128 and the number of the signal that ended it.
+    /// Its exit code; 128 plus the signal number if a signal ended it.
     pub exit_code: i32,
-    /// What it wrote to stdout.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to stderr.
+    /// Standard error.
     pub stderr: Vec<u8>,
-    /// Both as they came.
+    /// Both streams in the order of arrival.
     pub combined: Vec<u8>,
-    /// Whether either was cut at the output limit; what is missing is out of its middle.
+    /// True if either stream exceeded the output limit; the middle is left out then.
     pub truncated: bool,
-    /// How long it ran.
+    /// Run time.
     pub duration: Duration,
 }
 
-/// A command that goes on when the call that started it has ended, until its session does.
+/// A command that continues after the call that started it, until its session ends.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its name within the session.
+    /// Its number within the session.
     pub id: u32,
-    /// The command as it was asked for.
+    /// The command as requested.
     pub command: String,
-    /// What it ended with, once it has.
+    /// Exit code, once it has ended.
     pub exit_code: Option<i32>,
-    /// How long it has been running, or how long it ran.
+    /// Run time so far, or the total once it has ended.
     pub duration: Duration,
 }
 
 /// Output of a job.
 #[derive(Debug, Clone)]
 pub struct Piece {
-    /// Both streams as they came.
+    /// Both streams in the order of arrival.
     pub data: Vec<u8>,
-    /// Where the next piece begins.
+    /// Byte offset of the next chunk.
     pub next: u64,
-    /// Bytes before this piece that are not kept any more.
+    /// Bytes before this chunk that are no longer stored.
     pub missing: u64,
 }
 
@@ -70,8 +70,8 @@ impl Command {
         Self::of(What::Program(program.into(), Vec::new()))
     }
 
-    /// A script for a shell. The host parses it and judges each simple command in it. It takes no
-    /// [environment](Self::env) and no [input](Self::stdin): a script says those itself.
+    /// A script for a shell. The host parses it and checks each simple command in it. It takes no
+    /// [environment](Self::env) and no [input](Self::stdin), because a script can set both itself.
     pub fn shell(script: impl Into<String>) -> Self {
         Self::of(What::Script(script.into()))
     }
@@ -86,12 +86,12 @@ impl Command {
         }
     }
 
-    /// One more argument. A script has none.
+    /// Adds an argument. Not for scripts.
     pub fn arg(self, argument: impl Into<String>) -> Self {
         self.args([argument])
     }
 
-    /// More arguments. A script has none.
+    /// Adds arguments. Not for scripts.
     pub fn args<A: Into<String>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         if let What::Program(_, known) = &mut self.what {
             known.extend(arguments.into_iter().map(Into::into));
@@ -99,31 +99,32 @@ impl Command {
         self
     }
 
-    /// Where it runs, relative to the workspace root.
+    /// Sets the working directory, relative to the workspace root.
     pub fn directory(mut self, directory: impl Into<String>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// A variable of its environment, which otherwise holds only what programs cannot do without.
+    /// Adds an environment variable; otherwise the environment contains only variables that programs cannot do
+    /// without.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// What it reads on stdin.
+    /// Sets the data for stdin.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
     }
 
-    /// After how long it is killed.
+    /// Sets the time limit, after which it is killed.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Runs it to its end.
+    /// Runs it and waits for its end.
     pub fn run(self) -> Result<Finished> {
         #[cfg(target_family = "wasm")]
         {
@@ -146,7 +147,7 @@ impl Command {
         Err(self.outside())
     }
 
-    /// Starts it in the background, and gives the name of its job. The time limit is the job's.
+    /// Starts it in the background and returns the number of its job. The time limit applies to the job.
     pub fn start(self) -> Result<u32> {
         #[cfg(target_family = "wasm")]
         {
@@ -204,7 +205,7 @@ impl From<wit::Job> for Job {
     }
 }
 
-/// The jobs of this session.
+/// Lists the jobs of this session.
 pub fn jobs() -> Result<Vec<Job>> {
     #[cfg(target_family = "wasm")]
     return Ok(wit::jobs()?.into_iter().map(Job::from).collect());
@@ -212,7 +213,7 @@ pub fn jobs() -> Result<Vec<Job>> {
     Err(super::outside("jobs"))
 }
 
-/// What a job has written from `begin` on: 0, or where an earlier [`Piece`] says that the next one begins.
+/// Reads the output of a job from `begin` on: 0, or [`next`](Piece::next) of an earlier chunk.
 pub fn output(id: u32, begin: u64) -> Result<Piece> {
     #[cfg(target_family = "wasm")]
     {
@@ -230,7 +231,7 @@ pub fn output(id: u32, begin: u64) -> Result<Piece> {
     }
 }
 
-/// Kills a job and all that it started.
+/// Kills a job and its child processes.
 pub fn stop(id: u32) -> Result<Job> {
     #[cfg(target_family = "wasm")]
     return Ok(wit::stop(id)?.into());

@@ -2,7 +2,7 @@ use super::*;
 
 const PEM: &str = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEAn4mVZ0rJ8a1\nq0rZ7bYwqK3Vb5xYw8mX2pQ9sT1\nAB==\n-----END RSA PRIVATE KEY-----\n";
 
-/// All pieces, one after another.
+/// All chunks in order.
 fn all(text: &str, most: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -16,7 +16,7 @@ fn all(text: &str, most: usize) -> Vec<&str> {
     pieces
 }
 
-/// Every piece that a caller may get by choosing where it begins and how long it is.
+/// Every chunk that a caller may get by choosing its beginning and length.
 fn any(text: &str) -> impl Iterator<Item = &str> {
     let places = (0..text.len()).filter(|at| text.is_char_boundary(*at));
     let pairs = places.flat_map(|from| [0, 1, 7, 40, 1000].map(|most| (from, most)));
@@ -53,7 +53,7 @@ fn a_token_is_never_torn() {
         }
         assert_eq!(all(text, 100).concat(), *text);
     }
-    // The name beside it goes with it, as far as the line allows.
+    // The name next to a value stays with it, as far as the line length allows.
     assert!(any(&long).all(|part| part.contains("\"api_key\":") == part.contains(token)));
 }
 
@@ -79,7 +79,7 @@ fn a_private_key_stays_in_one_piece() {
             );
         }
     }
-    // What only speaks of one is text like any other.
+    // A text that only mentions a key is split like any other.
     let talk = format!(
         "-----BEGIN PRIVATE KEY----- is how a key begins\n{}",
         "a line\n".repeat(9000)

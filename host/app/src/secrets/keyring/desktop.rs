@@ -1,5 +1,5 @@
-//! The keyring of the desktop, through `secret-tool` of libsecret: values go over pipes and never stand in an
-//! argument list.
+//! The desktop keyring, through `secret-tool` of libsecret. Values are passed over pipes, so that they never appear in
+//! an argument list.
 
 use std::io::{ErrorKind, Write as _};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use mimir_core::ToolError;
 
 use super::{SERVICE, fault, refused};
 
-/// A keyring that answers.
+/// An available keyring.
 pub struct Keyring {
     program: &'static str,
 }
@@ -16,7 +16,7 @@ pub struct Keyring {
 const PROGRAM: &str = "secret-tool";
 
 impl Keyring {
-    /// The keyring of this session, if there is one: the program on the path and a bus to speak over.
+    /// Finds the keyring of this session: needs `secret-tool` on the path and a D-Bus session bus.
     pub fn find() -> Option<Self> {
         std::env::var_os("DBUS_SESSION_BUS_ADDRESS")?;
         let path = std::env::var_os("PATH")?;
@@ -26,28 +26,28 @@ impl Keyring {
             .then_some(Self { program: PROGRAM })
     }
 
-    /// Keeps a value under a name.
+    /// Stores a value under a name.
     pub fn set(&self, name: &str, value: &str) -> Result<(), ToolError> {
         let label = format!("--label=mimir: {name}");
         let output = self.run(&["store", &label, "service", SERVICE, "name", name], value)?;
-        done(&output, "did not take the value")
+        done(&output, "did not accept the value")
     }
 
-    /// The value under a name.
+    /// Reads the value under a name.
     pub fn get(&self, name: &str) -> Result<String, ToolError> {
         let output = self.run(&["lookup", "service", SERVICE, "name", name], "")?;
-        done(&output, "does not give the value")?;
-        String::from_utf8(output.stdout).map_err(|_| fault("gave something that is no text"))
+        done(&output, "did not return the value")?;
+        String::from_utf8(output.stdout).map_err(|_| fault("returned a value that is not text"))
     }
 
-    /// Forgets the value under a name.
+    /// Removes the value under a name.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
         let output = self.run(&["clear", "service", SERVICE, "name", name], "")?;
-        done(&output, "did not forget the value")
+        done(&output, "did not remove the value")
     }
 
     fn run(&self, arguments: &[&str], input: &str) -> Result<Output, ToolError> {
-        let failed = |error: std::io::Error| fault(&format!("cannot be asked: {error}"));
+        let failed = |error: std::io::Error| fault(&format!("cannot be reached: {error}"));
         let mut child = Command::new(self.program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -57,7 +57,7 @@ impl Keyring {
             .map_err(failed)?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(input.as_bytes()) {
-                // It wanted to know nothing.
+                // The program closed its stdin because it needs no input.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 other => other.map_err(failed)?,
             }

@@ -1,4 +1,5 @@
-//! The store of macOS or Windows, by its own interface. Both are only known to compile: no test runs there.
+//! The credential store of macOS or Windows, through its native API. Known to compile, but untested: no test runs on
+//! these platforms.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use windows_native_keyring_store::Store;
 
 use super::{SERVICE, refused};
 
-/// A keyring that answers.
+/// An available keyring.
 pub struct Keyring {
     store: Arc<Store>,
 }
@@ -24,24 +25,24 @@ impl Keyring {
         Some(Self { store })
     }
 
-    /// Keeps a value under a name. Windows takes 2,560 bytes at most.
+    /// Stores a value under a name. Windows accepts at most 2,560 bytes.
     pub fn set(&self, name: &str, value: &str) -> Result<(), ToolError> {
         let set = self.entry(name).and_then(|entry| entry.set_password(value));
-        set.map_err(|error| refused("did not take the value", &told(&error)))
+        set.map_err(|error| refused("did not accept the value", &told(&error)))
     }
 
-    /// The value under a name.
+    /// Reads the value under a name.
     pub fn get(&self, name: &str) -> Result<String, ToolError> {
         let got = self.entry(name).and_then(|entry| entry.get_password());
-        got.map_err(|error| refused("does not give the value", &told(&error)))
+        got.map_err(|error| refused("did not return the value", &told(&error)))
     }
 
-    /// Forgets the value under a name; one that is not there is forgotten already.
+    /// Removes the value under a name. A missing value is not an error.
     pub fn remove(&self, name: &str) -> Result<(), ToolError> {
         let removed = self.entry(name).and_then(|entry| entry.delete_credential());
         match removed {
             Err(Error::NoEntry) => Ok(()),
-            other => other.map_err(|error| refused("did not forget the value", &told(&error))),
+            other => other.map_err(|error| refused("did not remove the value", &told(&error))),
         }
     }
 
@@ -50,10 +51,12 @@ impl Keyring {
     }
 }
 
-/// What went wrong, without the bytes that some errors carry.
+/// The message of an error, without the bytes of the value that some errors contain.
 fn told(error: &Error) -> String {
     match error {
-        Error::BadEncoding(_) | Error::BadDataFormat(..) => "what it holds is no text".to_owned(),
+        Error::BadEncoding(_) | Error::BadDataFormat(..) => {
+            "the stored value is not text".to_owned()
+        }
         other => other.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! Keys set and taken out, and that nothing else is different.
+//! Setting and removing keys, and checks that nothing else changes.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ fn off(text: &str) -> String {
     edited(text, &[Edit::set(&["tools", "git", "enabled"], false)]).unwrap()
 }
 
-/// What stood there is there in its order, and nothing was put between its lines but what is new.
+/// Asserts that all old lines are kept in order, with no insertions between them but the new keys.
 fn keeps(before: &str, after: &str) {
     let mut lines = after.lines();
     for line in before.lines() {
@@ -36,7 +36,7 @@ fn only_the_value_is_different() {
         } else {
             "enabled: false"
         };
-        // The last one is git's, but for the file whose last is another's.
+        // The last match is git's, except in the first file, whose last match belongs to another tool.
         if before.starts_with("# top") {
             let expected = before.replacen("enabled: true", "enabled: false", 1);
             assert_eq!(off(before), expected);

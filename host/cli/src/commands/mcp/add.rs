@@ -5,9 +5,9 @@ use mimir_core::text::visible;
 use mimir_core::{Code, ToolError};
 use serde_json::{Value, json};
 
-use super::trust::{Candidate, Choice};
+use super::trust::Candidate;
 use super::{card, edit, prepare};
-use crate::args::{Allow, Globals, McpAdd};
+use crate::args::{Globals, McpAdd, ServerTrust};
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, STRONG, WARN, note, styled};
 use crate::terminal;
@@ -55,7 +55,7 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
         .check(&add.name)
         .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))?;
     let asks = terminal::has_person() && !printer.is_json() && !add.no_start;
-    let mut choice = Choice::from(add.allow.clone());
+    let mut choice = add.trust.clone();
     let candidate = match asks || add.approve.is_some() {
         true => started(&setup, &add.name, &server).await?,
         false => None,
@@ -70,7 +70,7 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
                 )];
                 lines.extend(card::lines(&block).iter().map(|line| format!("  {line}")));
                 let Some(answer) =
-                    candidate.ask(&lines, &add.allow, "Add it, and trust these texts?")?
+                    candidate.ask(&lines, &add.trust, "Add it, and trust these texts?")?
                 else {
                     let message = "nothing was added";
                     return Err(ToolError::new(Code::ApprovalDenied, message).into());
@@ -111,7 +111,8 @@ pub async fn add(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Ex
                 note(format_args!("    {line}"));
             }
             note(format_args!(
-                "added {name} to {file}; `mimir mcp trust {name}` shows its texts, and allows calls of its tools"
+                "added {name} to {file}; `mimir mcp trust {name}{}` shows its texts, and allows calls of its tools",
+                add.trust.options()
             ));
         }
     }
@@ -247,7 +248,7 @@ pub async fn trust(
     printer: Printer,
     name: &str,
     user: bool,
-    allow: &Allow,
+    wanted: &ServerTrust,
     digest: Option<&str>,
 ) -> Result<Exit, Failure> {
     let setup = Setup::find(globals.workspace.as_deref())?;
@@ -275,7 +276,7 @@ pub async fn trust(
     let choice = match digest {
         Some(digest) => {
             candidate.check(digest)?;
-            allow.clone().into()
+            wanted.clone()
         }
         None => {
             let mut lines = vec![styled(STRONG, format_args!("Server {}", visible(name)))];
@@ -285,12 +286,13 @@ pub async fn trust(
                 changed.map(|it| styled(WARN, format_args!("  depends on other packages: {it}"))),
             );
             let answer = match terminal::has_person() {
-                true => candidate.ask(&lines, allow, "Trust these texts?")?,
+                true => candidate.ask(&lines, wanted, "Trust these texts?")?,
                 false => None,
             };
             answer.ok_or_else(|| {
                 let message = format!(
-                    "nothing was granted; without a terminal, name the digest that you have seen: `mimir mcp trust {name} --approve {}`",
+                    "nothing was granted; without a terminal, name the digest that you have seen: `mimir mcp trust {name}{} --approve {}`",
+                    wanted.options(),
                     candidate.digest()
                 );
                 ToolError::new(Code::ApprovalDenied, message)

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::args::{Agent, Globals};
+use crate::arguments::quote_for_shell;
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, styled};
 use mimir::setup;
@@ -72,7 +73,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
             text: pretty(&json!({ "mcpServers": { "mimir": server } })),
             command: Some(format!(
                 "claude mcp add mimir -- mimir serve -C {}",
-                quoted(root)
+                quote_for_shell(root)
             )),
         },
         Agent::Cursor => Snippet {
@@ -96,7 +97,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
             ),
             command: Some(format!(
                 "codex mcp add mimir -- mimir serve -C {}",
-                quoted(root)
+                quote_for_shell(root)
             )),
         },
         Agent::Opencode => Snippet {
@@ -111,7 +112,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
             text: pretty(&json!({ "mcpServers": { "mimir": server } })),
             command: Some(format!(
                 "gemini mcp add mimir mimir serve -C {}",
-                quoted(root)
+                quote_for_shell(root)
             )),
         },
         Agent::Qwen => Snippet {
@@ -119,7 +120,7 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
             text: pretty(&json!({ "mcpServers": { "mimir": server } })),
             command: Some(format!(
                 "qwen mcp add mimir mimir serve -C {}",
-                quoted(root)
+                quote_for_shell(root)
             )),
         },
         Agent::Windsurf => Snippet {
@@ -150,15 +151,6 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
             } })),
             command: None,
         },
-    }
-}
-
-/// Quotes a path for a shell.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
-    match path.chars().all(plain) {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', r"'\''")),
     }
 }
 

@@ -10,55 +10,37 @@ use mimir_core::text::visible;
 use mimir_core::{Code, Tool, ToolError};
 use mimir_mcp::client::Tried;
 
-use crate::args::Allow;
+use crate::args::{Allow, ServerTrust};
 use crate::exit::Failure;
 use crate::output::{FAINT, STRONG, WARN, note, server, styled};
 use crate::terminal;
 use mimir::settings::Edit;
 use mimir::setup::Setup;
 
-/// Class of a server's tool, as a person decides it. The server's own annotations are a suggestion.
+/// Reach of a server's tool, for the card. The server's own annotations are only a suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Reads data of this person, or reaches nothing outside its own folder.
-    OwnData,
-    /// Reads content written by third parties.
-    Strangers,
+pub enum Reach {
+    /// Runs in a sandbox with no network and no folder but its own.
+    Confined,
+    /// Only reads, by its annotation.
+    Reads,
     /// Changes something, or has no annotation that says it does not.
     Writes,
 }
 
-impl Class {
+impl Reach {
     fn words(self) -> &'static str {
         match self {
-            Self::OwnData => "reads own data",
-            Self::Strangers => "reads third-party content",
+            Self::Confined => "reaches only a folder of its own",
+            Self::Reads => "only reads, it says",
             Self::Writes => "may change things",
         }
     }
 }
 
-/// A person's decision about a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
-    /// Tools that run without asking.
-    pub allow: Allow,
-    /// True if the reading tools run without asking even after untrusted content was read.
-    pub accepts_untrusted: bool,
-}
-
-impl From<Allow> for Choice {
-    fn from(allow: Allow) -> Self {
-        Self {
-            allow,
-            accepts_untrusted: false,
-        }
-    }
-}
-
-/// A started server, with its tools and their classes.
+/// A started server, with its tools and the reach of each.
 pub struct Candidate {
-    pub tools: Vec<(Arc<Tool>, Class)>,
+    pub tools: Vec<(Arc<Tool>, Reach)>,
     /// True if its sandbox has no network access, so that it cannot leak data.
     offline: bool,
     tried: Tried,
@@ -69,15 +51,14 @@ impl Candidate {
     pub fn new(tried: Tried, settings: &McpServer, base: Option<SandboxMode>) -> Self {
         let confined = is_confined(settings, base);
         let offline = is_offline(settings, base);
-        let class = |tool: &Tool| match tool.definition.hints.read_only {
-            _ if confined => Class::OwnData,
-            true if offline => Class::OwnData,
-            true => Class::Strangers,
-            false => Class::Writes,
+        let reach = |tool: &Tool| match tool.definition.hints.read_only {
+            _ if confined => Reach::Confined,
+            true => Reach::Reads,
+            false => Reach::Writes,
         };
         let tools = tried.found.tools.iter();
         let tools = tools
-            .map(|tool| (Arc::new(tool.clone()), class(tool)))
+            .map(|tool| (Arc::new(tool.clone()), reach(tool)))
             .collect();
         Self {
             tools,
@@ -102,12 +83,12 @@ impl Candidate {
             visible(version),
             self.tools.len()
         )];
-        for (tool, class) in &self.tools {
+        for (tool, reach) in &self.tools {
             lines.push(String::new());
             lines.push(format!(
                 "{} {}",
                 styled(STRONG, tool.name()),
-                styled(FAINT, format_args!("({})", class.words()))
+                styled(FAINT, format_args!("({})", reach.words()))
             ));
             lines.extend(
                 server::shown(tool)
@@ -145,37 +126,40 @@ impl Candidate {
     }
 
     /// Returns true if a tool runs without asking under this answer.
-    fn runs(tool: &Tool, class: Class, allow: &Allow) -> bool {
+    fn runs(tool: &Tool, reach: Reach, allow: &Allow) -> bool {
         match allow {
             Allow::All => true,
             Allow::Nothing => false,
-            Allow::Reads => class != Class::Writes,
+            Allow::Reads => reach != Reach::Writes,
             Allow::Tools(names) => names.iter().any(|name| {
                 name == tool.name().as_str() || tool.name().as_str().ends_with(&format!("_{name}"))
             }),
         }
     }
 
-    /// Shows the server and asks the person at the terminal. Returns the tools to allow, or `None` for a no.
+    /// Shows the server and asks the person at the terminal. Returns the rights to give, or `None` for a no.
+    ///
+    /// `suggested` are those that a plain yes gives.
     pub fn ask(
         &self,
         before: &[String],
-        allow: &Allow,
+        suggested: &ServerTrust,
         question: &str,
-    ) -> Result<Option<Choice>, Failure> {
+    ) -> Result<Option<ServerTrust>, Failure> {
+        let allow = &suggested.allow;
         let mut lines = before.to_vec();
         lines.extend(self.card());
         lines.push(String::new());
         let runs: Vec<&str> = self
             .tools
             .iter()
-            .filter(|(tool, class)| Self::runs(tool, *class, allow))
+            .filter(|(tool, reach)| Self::runs(tool, *reach, allow))
             .map(|(tool, _)| tool.name().as_str())
             .collect();
         let asks: Vec<&str> = self
             .tools
             .iter()
-            .filter(|(tool, class)| !Self::runs(tool, *class, allow))
+            .filter(|(tool, reach)| !Self::runs(tool, *reach, allow))
             .map(|(tool, _)| tool.name().as_str())
             .collect();
         let listed = |names: &[&str]| match names.is_empty() {
@@ -187,11 +171,19 @@ impl Candidate {
             listed(&runs)
         ));
         lines.push(format!("These ask each time: {}", listed(&asks)));
-        if !self.offline {
+        lines.push(match suggested.own_data {
+            true => "Results count as your own data (`--own-data`).".to_owned(),
+            false => styled(
+                WARN,
+                "Results count as third-party content: a session that reads them asks before data leaves. \
+                 Answer `o` if the server returns only your own data.",
+            ),
+        });
+        if !self.offline && !suggested.accept_untrusted {
             lines.push(styled(
                 WARN,
-                "Once a session has read what strangers wrote, each of them asks again: it sends what it is given to the server. \
-                 With `u` as the answer, the reading ones run even then.",
+                "After a session has read third-party content, each of these tools asks again, because a call sends its \
+                 arguments to the server. With `u` as the answer, the reading ones run even then.",
             ));
         }
         lines.push(styled(
@@ -199,47 +191,48 @@ impl Candidate {
             "This holds until a description changes. The server itself declares which of its tools only read.",
         ));
         terminal::paged(&lines)?;
-        let untrusted = match self.offline {
-            true => "",
-            false => "[u] yes, and after content of strangers too, ",
-        };
-        let options =
-            format!("[y]es, [a]ll tools without asking, {untrusted}[e]ach call asks, [n]o > ");
-        Ok(
-            match terminal::answer(&format!("{question} {options}"))?.as_str() {
-                "y" | "yes" => Some(allow.clone().into()),
-                "a" | "all" => Some(Allow::All.into()),
-                "e" | "each" => Some(Allow::Nothing.into()),
-                "u" if !self.offline => Some(Choice {
-                    allow: allow.clone(),
-                    accepts_untrusted: true,
-                }),
-                _ => None,
-            },
-        )
+        let mut options = "[y]es, [a]ll tools without asking, ".to_owned();
+        if !suggested.own_data {
+            options += "[o]wn data, ";
+        }
+        if !self.offline && !suggested.accept_untrusted {
+            options += "[u] yes, also after third-party content, ";
+        }
+        options += "[e]ach call asks, [n]o > ";
+        let answer = terminal::answer(&format!("{question} {options}"))?;
+        let mut rights = suggested.clone();
+        match answer.as_str() {
+            "y" | "yes" => {}
+            "a" | "all" => rights.allow = Allow::All,
+            "e" | "each" => rights.allow = Allow::Nothing,
+            "o" | "own" => rights.own_data = true,
+            "u" if !self.offline => rights.accept_untrusted = true,
+            _ => return Ok(None),
+        }
+        Ok(Some(rights))
     }
 
     /// Edits of the settings for this answer.
-    pub fn edits(&self, choice: &Choice) -> Vec<Edit> {
+    pub fn edits(&self, rights: &ServerTrust) -> Vec<Edit> {
         // A server's own claims do not matter: only its sandbox or a person may give its tools what a session has
-        // read.
-        let accepts = self.offline || choice.accepts_untrusted;
+        // read, and only a person may call its results own data. A package without network still returns the texts
+        // that its author wrote into it.
+        let accepts = self.offline || rights.accept_untrusted;
         let mut edits = Vec::new();
-        for (tool, class) in self
+        for (tool, reach) in self
             .tools
             .iter()
-            .filter(|(tool, class)| Self::runs(tool, *class, &choice.allow))
+            .filter(|(tool, reach)| Self::runs(tool, *reach, &rights.allow))
         {
             let name = tool.name().as_str();
             edits.push(Edit::set(&["tools", name, "approval"], "allow"));
-            let trust = match class {
-                Class::OwnData => "verified",
-                Class::Strangers => "untrusted",
-                // After untrusted content was read, a person is asked in any case.
-                Class::Writes => continue,
+            let trust = match rights.own_data {
+                true => "verified",
+                false => "untrusted",
             };
             let mut labels = serde_json::json!({ "outputTrust": trust });
-            if accepts {
+            // After untrusted content was read, a person is asked about a change in any case.
+            if accepts && *reach != Reach::Writes {
                 labels["acceptsUntrusted"] = true.into();
             }
             edits.push(Edit::set(&["tools", name, "labels"], labels));
@@ -266,11 +259,11 @@ impl Candidate {
     }
 
     /// Reports the new state.
-    pub fn told(&self, choice: &Choice) {
+    pub fn told(&self, rights: &ServerTrust) {
         let runs = self
             .tools
             .iter()
-            .filter(|(tool, class)| Self::runs(tool, *class, &choice.allow))
+            .filter(|(tool, reach)| Self::runs(tool, *reach, &rights.allow))
             .count();
         note(format_args!(
             "trusted as it is now: {runs} of its {} tools run without asking",

@@ -11,16 +11,17 @@ use crate::exit::Failure;
 use mimir::ledger::UserLedger;
 use mimir::setup::Setup;
 
-/// Sets or removes the prefix of a plugin's tool names.
-pub fn set_prefix(ledger: &UserLedger, location: &str, prefix: &str) -> Result<(), Failure> {
-    if prefix.is_empty() && !ledger.lock().read()?.prefixes.contains_key(location) {
-        return Ok(());
+/// Sets or removes the prefix of a plugin's tool names. Returns the previous one; an empty text stands for no prefix.
+pub fn set_prefix(ledger: &UserLedger, location: &str, prefix: &str) -> Result<String, Failure> {
+    let previous = ledger.lock().read()?.prefixes.get(location).cloned();
+    let previous = previous.unwrap_or_default();
+    if previous != prefix {
+        ledger.lock().change(|lock| match prefix {
+            "" => lock.prefixes.remove(location),
+            prefix => lock.prefixes.insert(location.to_owned(), prefix.to_owned()),
+        })?;
     }
-    ledger.lock().change(|lock| match prefix {
-        "" => lock.prefixes.remove(location),
-        prefix => lock.prefixes.insert(location.to_owned(), prefix.to_owned()),
-    })?;
-    Ok(())
+    Ok(previous)
 }
 
 /// Rights of a plugin that cannot request any: those named now, or, for kinds not named now, those of its previous

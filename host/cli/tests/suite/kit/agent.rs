@@ -1,4 +1,4 @@
-//! An agent that has started `mimir serve` and speaks with it line by line.
+//! An agent that has started `mimir serve` and communicates with it line by line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 
 use crate::kit::mimir;
 
-/// The agent's end. The server is ended with it.
+/// The agent's side. Dropping it stops the server.
 pub struct Agent {
     pub child: Child,
     pub to: Option<ChildStdin>,
     from: Receiver<String>,
     next: u64,
-    /// What was heard while something else was waited for.
+    /// Messages that arrived while waiting for another one.
     pub heard: Vec<Value>,
 }
 
-/// Nothing takes this long that goes well; the first call of a tool compiles it.
+/// Longer than any successful step; the first call of a tool compiles it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Agent {
-    /// Starts a server over the workspace `home`. Each line on its stdout has to be JSON.
+    /// Starts a server in the workspace `home`. Each line on its stdout must be JSON.
     pub fn start(home: &Path) -> Self {
         let mut command = mimir(home, &["serve"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -57,7 +57,7 @@ impl Agent {
         to.flush().unwrap();
     }
 
-    /// Sends a request, and gives its id.
+    /// Sends a request and returns its id.
     pub fn send(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
         let request =
@@ -77,7 +77,7 @@ impl Agent {
         self.line(&answer.to_string());
     }
 
-    /// The next message that is it; what comes before is kept.
+    /// Waits for the next message that matches; earlier ones are stored.
     pub fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.heard.iter().position(&is_it) {
             return self.heard.remove(at);
@@ -94,23 +94,23 @@ impl Agent {
         }
     }
 
-    /// The answer to a request.
+    /// Waits for the response to a request.
     pub fn answered(&mut self, id: u64) -> Value {
         self.until(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// The next message with this method.
+    /// Waits for the next message with this method.
     pub fn told(&mut self, method: &str) -> Value {
         self.until(|message| message["method"] == method)
     }
 
-    /// Sends a request and gives the whole answer.
+    /// Sends a request and returns the whole response.
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answered(id)
     }
 
-    /// Calls a tool and gives the result.
+    /// Calls a tool and returns the result.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         let mut answer = self.request("tools/call", params);
@@ -118,7 +118,7 @@ impl Agent {
         answer["result"].take()
     }
 
-    /// Shakes hands.
+    /// Performs the initialisation handshake.
     pub fn hello(&mut self, capabilities: Value) -> Value {
         let client = json!({"name": "test", "version": "1"});
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": client});
@@ -127,7 +127,7 @@ impl Agent {
         hello
     }
 
-    /// Waits until the server has ended; gives its exit code, and what it wrote to stderr.
+    /// Waits for the server to exit and returns its exit code and stderr.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         self.to = None;
         let end = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! What a package depends on is pinned with it.
+//! Dependencies of a package are pinned with it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::packages::{SERVER, World};
 
-/// Puts a package into the registry, with this version alone.
+/// Publishes a package in the registry, with this version alone.
 fn publish(world: &World, manifest: &Value, script: &str) {
     let (name, version) = (
         manifest["name"].as_str().unwrap(),
@@ -72,12 +72,12 @@ fn package_of_other_dependencies_is_not_installed() {
     world.add(&[], &[]);
     let first = pinned(&world);
     assert!(first.starts_with("sha256-"), "{first}");
-    // The same again is installed as before.
+    // Unchanged dependencies are installed as before.
     forget(&world);
     let again = world.json(&["mcp", "install", "p"]);
     assert_eq!(again["installed"], "p", "{again}");
     assert_eq!(pinned(&world), first);
-    // The package is what it was; what it depends on is not.
+    // The package is unchanged, but its dependencies are not.
     forget(&world);
     publish_part(&world, "1.0.1");
     let refused = world.json(&["mcp", "install", "p"]);
@@ -89,7 +89,7 @@ fn package_of_other_dependencies_is_not_installed() {
     assert!(way.contains("mimir mcp trust p"), "{refused}");
     let (code, _, _) = world.run(&["call", "mcp_p_look", "{}"]);
     assert_ne!(code, 0, "nothing of it runs");
-    // A person sees it anew, and says yes.
+    // A person reviews it again and approves.
     let (code, _, err) = world.run(&["mcp", "trust", "p"]);
     assert_ne!(code, 0, "{err}");
     let digest = err.split("--approve ").nth(1).unwrap();

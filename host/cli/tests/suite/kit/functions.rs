@@ -1,6 +1,6 @@
-//! A valid component with any number of functions, as bytes: as text a million of them would take long to read.
+//! A valid component with any number of functions, as bytes: parsing a million of them from text would take long.
 
-/// A component with one tool, `big`, which answers 7, and so many functions of a few instructions each.
+/// A component with one tool, `big`, which returns 7, and this many functions of a few instructions each.
 pub fn component(functions: u32) -> Vec<u8> {
     let mut module = b"\0asm\x01\0\0\0".to_vec();
     // () -> i32
@@ -10,7 +10,7 @@ pub fn component(functions: u32) -> Vec<u8> {
     section(&mut module, 3, &types);
     section(&mut module, 7, b"\x01\x03big\x00\x00");
     let mut code = number(functions);
-    // Seven times itself, so that there is something to compile.
+    // Repeated seven times, so that there is some code to compile.
     let mut body = vec![0, 0x41, 7];
     for _ in 0..8 {
         body.extend([0x41, 1, 0x6c]);

@@ -1,4 +1,4 @@
-//! A server of other people's that greets, and counts how often it is started.
+//! A third-party MCP server that greets and counts its starts.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::kit::run;
 
-/// A server in the shell's own words: it greets whom it is told to, and says what it was given.
+/// A server as a shell script: it greets the given name, and reports what it was given.
 pub const SERVER: &str = r#"#!/bin/sh
 echo started >> started.log
 while read -r line; do
@@ -24,7 +24,7 @@ while read -r line; do
 done
 "#;
 
-/// A workspace with it; `description` is what it says of its tool.
+/// A workspace with the server; `description` is that of its tool.
 pub fn workspace(description: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
@@ -33,7 +33,7 @@ pub fn workspace(description: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Puts it there, with other words.
+/// Writes the server with another description.
 pub fn write(home: &Path, description: &str) {
     std::fs::write(
         home.join("server.sh"),
@@ -42,13 +42,13 @@ pub fn write(home: &Path, description: &str) {
     .unwrap();
 }
 
-/// How often it was started.
+/// Number of starts.
 pub fn starts(home: &Path) -> usize {
     let log = std::fs::read_to_string(home.join("started.log"));
     log.map_or(0, |log| log.lines().count())
 }
 
-/// What a command says in JSON, and how it ends.
+/// The exit code and the JSON output of a command.
 pub fn json_of(home: &Path, args: &[&str]) -> (i32, Value) {
     let mut args = args.to_vec();
     args.push("--json");

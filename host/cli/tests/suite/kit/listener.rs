@@ -1,4 +1,4 @@
-//! A server of other people's that is reached over HTTP, on a port of this machine.
+//! A third-party MCP server over HTTP, on a local port.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What is kept when a request to listen was answered, beside what was sent.
+/// Recorded when a listening request is answered, among the received requests.
 pub const LISTENS: &str = "(listens)";
 
-/// A server on a port of this machine that answers each request by what it asks, and takes its time until it listens.
-/// What it was sent is kept.
+/// Starts a server on a local port that responds to each request, with a delay for listening requests. Returns its
+/// address and the requests it records.
 pub fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -74,7 +74,7 @@ fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
                 ("200 OK", body.to_string())
             }
         };
-        // Both forms of an answer: a call is answered by an event.
+        // Both forms of a response: a call is answered with an event.
         let (kind, body) = match called {
             true => (
                 "text/event-stream",

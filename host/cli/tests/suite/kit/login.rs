@@ -1,4 +1,4 @@
-//! A server that wants a login, and its authorization server, both on one port of this machine.
+//! A server that requires a login, and its authorization server, both on one local port.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// What it gives out.
+/// The token that it issues.
 pub const TOKEN: &str = "at-4c9f1e7d2b8a";
 pub const REFRESH: &str = "rt-90ab3c5d7e1f";
 
-/// What it was sent: the first line of each request, its token and its body.
+/// Recorded requests: the first line, the token and the body of each.
 pub type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A server whose results say back the token that it was sent.
+/// A server whose results contain the received token.
 pub fn open() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = format!("http://{}", listener.local_addr().unwrap());

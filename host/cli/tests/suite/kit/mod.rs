@@ -1,4 +1,4 @@
-//! The binary, run in a folder of its own.
+//! Helpers that run the binary in a temporary folder.
 
 pub mod agent;
 pub mod dependencies;
@@ -19,15 +19,15 @@ pub mod tmux;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A run in a folder of its own, with no settings and without the cache of the person who runs the tests.
+/// A command in this folder, with no settings and without the cache of the person who runs the tests.
 pub fn mimir(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
     command
         .args(args)
         .current_dir(home)
-        // Not below the workspace: a folder that holds mimir's own files is none.
+        // Outside of the workspace: a folder that contains mimir's own files cannot be a workspace.
         .env("MIMIR_CONFIG_DIR", config(home))
-        // Shared, so that the built-in tools are compiled once.
+        // The cache is shared, so that the built-in tools are compiled once.
         .env(
             "MIMIR_CACHE_DIR",
             concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
@@ -38,7 +38,7 @@ pub fn mimir(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The user's own folder of whoever works in `home`; nothing makes it but what is tested.
+/// The user's configuration folder for `home`; only the tested code creates it.
 pub fn config(home: &Path) -> std::path::PathBuf {
     let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("config");
     all.join(home.file_name().unwrap())

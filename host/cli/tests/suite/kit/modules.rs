@@ -1,4 +1,4 @@
-//! Plugins in TypeScript, built where no program is to be found: neither Node nor a bundler.
+//! Plugins in TypeScript, built without any program in `PATH`: neither Node nor a bundler.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::kit::mimir;
 use crate::kit::scripts::workspace;
 
-/// Builds `tools.ts` where no program is to be found; gives the exit code and what was said.
+/// Builds `tools.ts` without any program in `PATH`; returns the exit code and the output.
 pub fn build(home: &Path, code: &str) -> (i32, String) {
     fs::write(home.join("tools.ts"), code).unwrap();
     let output = mimir(home, &["tools", "build", "tools.ts"])

@@ -1,4 +1,4 @@
-//! A person whose agent has started `mimir serve`: each question is answered as people answer, and kept.
+//! A simulated person whose agent has started `mimir serve`: answers each prompt and records it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use super::agent::Agent;
 
-/// The agent, and what its person was asked.
+/// The agent and the prompts of its person.
 pub struct Person {
     agent: Agent,
-    /// The cards, as they were shown.
+    /// The approval cards as they were shown.
     pub asked: Vec<String>,
 }
 
 impl Person {
-    /// Starts the agent over a server that this command starts.
+    /// Starts the agent with a server that this command starts.
     pub fn start(mut serve: Command) -> Self {
         serve.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut agent = Agent::of(serve.stderr(Stdio::null()).spawn().unwrap());
@@ -24,7 +24,7 @@ impl Person {
         Self { agent, asked }
     }
 
-    /// Calls a tool and gives the result. Whoever is asked says yes: for the session where that is offered, else once.
+    /// Calls a tool and returns the result. Prompts are approved for the session if that is offered, else once.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self
             .agent
@@ -50,7 +50,7 @@ impl Person {
         }
     }
 
-    /// Runs shell text; gives how it ended and what it wrote.
+    /// Runs shell text; returns its exit code and output.
     pub fn shell(&mut self, text: &str) -> (i64, String) {
         let result = self.call("exec", json!({ "command": text }));
         let ran = &result["structuredContent"];
@@ -60,21 +60,21 @@ impl Person {
         (code, format!("{out}{err}"))
     }
 
-    /// The same for what ends well.
+    /// Runs shell text that must succeed; returns its output.
     pub fn output(&mut self, text: &str) -> String {
         let (code, output) = self.shell(text);
         assert_eq!(code, 0, "`{text}`: {output}");
         output
     }
 
-    /// The same for a call of any tool; gives its text.
+    /// Calls a tool that must succeed; returns its text.
     pub fn text(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], false, "{result:#}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Ends the day: nobody was asked more often than this.
+    /// Ends the day and asserts the most prompts allowed.
     pub fn asked_at_most(&self, most: usize) {
         let all = self.asked.join("\n\n");
         assert!(
@@ -85,7 +85,7 @@ impl Person {
     }
 }
 
-/// Puts the settings of the person of a workspace where they are, for as long as this is kept.
+/// Writes the person's settings for a workspace, and removes them when dropped.
 pub struct Settings(std::path::PathBuf);
 
 impl Settings {

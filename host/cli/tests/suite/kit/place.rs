@@ -1,4 +1,4 @@
-//! A workspace in which commands run, with the settings of its user.
+//! A workspace for running commands, with the settings of its user.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A workspace, and settings of the user's own.
+/// A workspace with user settings.
 pub struct Place(TempDir);
 
 impl Place {
@@ -26,7 +26,7 @@ impl Place {
 
     pub fn mimir(&self, arguments: &[&str]) -> (i32, Value) {
         let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
-        // Toolchains are looked for in the home of whoever runs the test, if it has no other.
+        // Toolchains are searched in the home of the person who runs the test, unless it is set.
         let home = self.path().join("home");
         if home.exists() {
             mimir.env("HOME", home);
@@ -46,20 +46,20 @@ impl Place {
         (output.status.code().unwrap(), said)
     }
 
-    /// What comes of a shell text that a person says yes to.
+    /// The outcome of a shell text that a person approves.
     pub fn exec(&self, command: &str) -> (i32, Value) {
         let arguments = json!({ "command": command }).to_string();
         self.mimir(&["call", "--approve", "always", "exec", &arguments])
     }
 
-    /// What it writes, if all is well.
+    /// The output of a shell text that must succeed.
     pub fn output(&self, command: &str) -> String {
         let (code, said) = self.exec(command);
         assert_eq!(code, 0, "{said:#}");
         said["structured"]["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// The code of what stands in the way.
+    /// The error code of a shell text that must fail.
     pub fn refusal(&self, command: &str) -> String {
         let (_, said) = self.exec(command);
         let code = said["error"]["code"].as_str();
@@ -67,12 +67,12 @@ impl Place {
     }
 }
 
-/// The components are compiled once for all of these.
+/// The components are compiled once for all of these tests.
 pub fn shared_cache() -> std::path::PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
-/// Whether the process of this test can be seen.
+/// A shell test for the visibility of this test's process.
 pub fn looks() -> String {
     format!(
         "test -e /proc/{}/comm && echo seen || echo hidden",
@@ -80,7 +80,7 @@ pub fn looks() -> String {
     )
 }
 
-/// A site of this machine; its port.
+/// Starts a local site and returns its port.
 pub fn greets() -> u16 {
     use std::io::{Read, Write};
 

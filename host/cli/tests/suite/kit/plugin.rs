@@ -1,4 +1,4 @@
-//! A stranger's plugin: a tool that is shipped, under another name.
+//! A third-party plugin: a bundled tool under another name.
 
 /// The search tool as `prob_search`.
 pub fn search() -> Vec<u8> {
@@ -8,7 +8,7 @@ pub fn search() -> Vec<u8> {
     bytes
 }
 
-/// Puts `new` wherever `old` stands, which it has to.
+/// Replaces every `old` with `new`; panics if there is none.
 pub fn swap(bytes: &mut [u8], old: &[u8], new: &[u8]) {
     let places: Vec<usize> = (0..bytes.len() - old.len())
         .filter(|&at| bytes[at..].starts_with(old))

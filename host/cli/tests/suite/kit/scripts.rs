@@ -7,7 +7,7 @@ use crate::kit::run;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A workspace with these tools, by the names of their files.
+/// A workspace with these tools: file name and content.
 pub fn workspace(tools: &[(&str, &str)]) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".mimir/tools")).unwrap();
@@ -17,13 +17,13 @@ pub fn workspace(tools: &[(&str, &str)]) -> TempDir {
     home
 }
 
-/// A tool that needs no word but its code.
+/// A tool without arguments.
 pub fn tool(name: &str, code: &str) -> String {
     let lines: String = code.lines().map(|line| format!("  {line}\n")).collect();
     format!("name: {name}\ndescription: A test.\nschema: {{type: object}}\ncode: |\n{lines}")
 }
 
-/// The outcome of a call that a person says yes to.
+/// The outcome of a call that a person approves.
 pub fn call(home: &Path, words: &[&str]) -> Value {
     let words = [&["call", "--json", "--approve", "always"], words].concat();
     let (_, out, err) = run(home, &words);

@@ -1,4 +1,4 @@
-//! The seeds' workspace: compact forms, two tools in YAML files, one of them switched off.
+//! The example workspace of the specification: compact forms, two tools in YAML files, one of them switched off.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use crate::kit::run;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A tool of the seeds, with the cost that they say it has.
+/// A tool of the example, with its documented token cost.
 pub fn stated(name: &str, tokens: u32) -> String {
     format!(
         "name: {name}\ndescription: Looks at {name}.\ntokenCost: {tokens}\nschema: {{type: object}}\ncode: |\n  export async function execute() {{ return ''; }}\n"
     )
 }
 
-/// The seeds' workspace: compact forms, two custom tools, one of them switched off.
+/// The example workspace: compact forms, two custom tools, one of them switched off.
 pub fn workspace() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let tools = home.path().join(".mimir/tools");
@@ -29,12 +29,12 @@ pub fn workspace() -> TempDir {
 /// Its config.
 pub const CONFIG: &str = "profile: compact\ntools:\n  # Disable if not needed\n  analyze_dependencies:\n    enabled: false # not now\n  showTokenCosts: true\n";
 
-/// Where that is.
+/// The path of its config.
 pub fn own(home: &TempDir) -> std::path::PathBuf {
     home.path().join(".mimir/config.yml")
 }
 
-/// What a command prints that goes well.
+/// The output of a command that must succeed.
 pub fn text(home: &Path, args: &[&str]) -> String {
     let (code, out, err) = run(home, args);
     assert_eq!(code, 0, "{args:?}: {err}");
@@ -42,7 +42,7 @@ pub fn text(home: &Path, args: &[&str]) -> String {
     out
 }
 
-/// The same as JSON.
+/// The JSON output of a command that must succeed.
 pub fn json(home: &Path, args: &[&str]) -> Value {
     let mut args = args.to_vec();
     args.push("--json");

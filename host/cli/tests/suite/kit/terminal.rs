@@ -1,4 +1,4 @@
-//! The binary on a terminal that `script` makes.
+//! The binary in a terminal that `script` provides.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use crate::kit::mimir;
 
-/// Its exit code and what stood on the terminal that `script` makes, where somebody answers the question with
-/// these lines. Nothing where there is no `script`.
+/// The exit code and the terminal's text, when a person answers the prompt with these lines. `None` if `script` is not
+/// installed.
 pub fn answered(home: &Path, args: &[&str], answer: &str) -> Option<(i32, String)> {
     let quoted = args.iter().map(|arg| format!("'{arg}'"));
     let words: Vec<String> = quoted.collect();

@@ -1,19 +1,19 @@
-//! A terminal of tmux: what stands on it, and keys for it.
+//! A tmux terminal: its text, and key presses.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A terminal with one program on it. It is ended with this.
+/// A terminal that runs one program. Dropping it ends the program.
 pub struct Tmux {
     folder: tempfile::TempDir,
 }
 
-/// Nothing that is waited for takes this long.
+/// Longer than any successful step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Tmux {
-    /// Runs shell text in this folder on a terminal of this size.
+    /// Runs shell text in this folder in a terminal of this size.
     pub fn start(home: &Path, (width, height): (u16, u16), script: &str) -> Self {
         let tmux = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -24,12 +24,12 @@ impl Tmux {
         let start = [&["-f", "/dev/null", "-u", "new-session", "-d"][..], &size];
         let rest = ["-c", &home, "--", "sh", "-c", script];
         tmux.tell(&[start.concat(), rest.to_vec()].concat());
-        // What it has written stays when it has ended.
+        // The text stays after the program has ended.
         tmux.tell(&["set", "-g", "remain-on-exit", "on"]);
         tmux
     }
 
-    /// Gives tmux a command; what it answers.
+    /// Runs a tmux command and returns its output.
     pub fn tell(&self, words: &[&str]) -> String {
         let output = Command::new("tmux")
             .arg("-S")
@@ -45,17 +45,17 @@ impl Tmux {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Types keys, by tmux's names.
+    /// Types keys, by their tmux names.
     pub fn keys(&self, keys: &[&str]) {
         self.tell(&[&["send-keys"][..], keys].concat());
     }
 
-    /// What stands on it.
+    /// The text on the screen.
     pub fn screen(&self) -> String {
         self.tell(&["capture-pane", "-p"])
     }
 
-    /// What a variable of tmux's is, such as `alternate_on`.
+    /// The value of a tmux variable, such as `alternate_on`.
     pub fn is(&self, variable: &str) -> String {
         let format = format!("#{{{variable}}}");
         self.tell(&["display-message", "-p", &format])
@@ -63,12 +63,12 @@ impl Tmux {
             .to_owned()
     }
 
-    /// Waits until this stands on it; gives all that does.
+    /// Waits until the screen shows this text; returns the whole text.
     pub fn until(&self, words: &str) -> String {
         self.wait(words, |screen| screen.contains(words))
     }
 
-    /// The same for what is not a text.
+    /// Waits for a condition on the screen; returns the whole text.
     pub fn wait(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -81,7 +81,7 @@ impl Tmux {
         }
     }
 
-    /// The program that the shell on it waits for.
+    /// The process id of the program that the shell runs.
     pub fn program(&self) -> i32 {
         let shell = self.is("pane_pid");
         let end = Instant::now() + PATIENCE;

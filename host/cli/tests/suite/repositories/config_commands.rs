@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::Place;
 
-/// Settings with a command or a program for a value, as git's own list has them, and what makes git come to them.
+/// Settings whose value is a command or a program, as listed by git, and an operation that makes git use each.
 const SETTINGS: [(&str, &str); 49] = [
     ("alias.status", "!TRAP"),
     ("browser.x.cmd", "TRAP"),
@@ -60,7 +60,7 @@ const SETTINGS: [(&str, &str); 49] = [
     ("user.signingKey", "x"),
 ];
 
-/// What a repository of its own keeps of a submodule obeys these.
+/// Settings that apply to git processes inside a submodule.
 const INNER: [(&str, &str); 6] = [
     ("core.fsmonitor", "TRAP"),
     ("diff.x.command", "TRAP"),
@@ -80,7 +80,7 @@ const HOOKS: [&str; 7] = [
     "reference-transaction",
 ];
 
-/// A repository with a submodule, in which all is a trap; where a trap would leave its mark.
+/// A repository with a submodule, in which every setting is a trap. Returns the folder where a trap leaves its mark.
 fn trapped(place: &Place) -> PathBuf {
     let attributes = "* diff=x merge=x filter=x\n";
     place.write("up/.gitattributes", attributes);
@@ -123,7 +123,7 @@ fn trapped(place: &Place) -> PathBuf {
             place.git(folder, &["config", key, &value.replace("TRAP", &trap)]);
         }
     }
-    // Obeyed from the moment on that this branch is checked out.
+    // Applies once this branch is checked out.
     let late = format!("[filter \"late\"]\n\tclean = \"{} late\"\n", trap.display());
     place.write("work/late", &late);
     place.git(
@@ -135,7 +135,7 @@ fn trapped(place: &Place) -> PathBuf {
     mark
 }
 
-/// Changes a file so that its size and its time don't say whether it has changed: git has to look into it.
+/// Changes a file without changing its size and time, so that git has to read it.
 fn disguise(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_500_000_000);
@@ -152,7 +152,7 @@ fn nothing_of_a_repository_or_of_its_submodules_runs() {
         let names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
         names
     };
-    // Git by hand runs it: the traps are set.
+    // When git runs directly, it does run them: the traps work.
     disguise(&place.at("work/sub/f"), "TWO\n");
     let by_hand = Command::new("git")
         .current_dir(place.at("work"))
@@ -214,7 +214,7 @@ fn nothing_of_a_repository_or_of_its_submodules_runs() {
             place.git("work/sub", &words);
         }
     }
-    // Nobody looks into a submodule, and its commit is staged all the same.
+    // The submodule is not inspected, but its commit is staged.
     let log = place.fine("work", "log", &["--all"]);
     assert!(log.contains("Second"), "{log}");
 }
@@ -257,7 +257,7 @@ fn nothing_is_fetched_for_a_partial_clone() {
         assert!(said.contains("partial clone"), "{operation}: {said}");
         assert!(said.contains("`exec`"), "{operation}: {said}");
     }
-    // What is here is told.
+    // Existing commits are shown.
     let log = place.fine("work", "log", &[]);
     assert!(log.contains("First"), "{log}");
     assert!(!mark.exists());

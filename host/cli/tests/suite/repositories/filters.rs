@@ -1,10 +1,10 @@
-//! Files that a filter of `.gitattributes` goes through.
+//! Files with a filter in `.gitattributes`.
 
 use std::fs;
 
 use super::Place;
 
-/// A repository in which a file is stored as other bytes than it has, by a filter that must be there.
+/// A repository in which a file is stored in another form by a required filter.
 fn encrypted(place: &Place) -> (String, String) {
     place.write("work/plain.txt", "one\n");
     place.git("work", &["init", "-q", "-b", "main"]);
@@ -62,7 +62,7 @@ fn what_a_filter_goes_through_is_neither_stored_nor_written_without_it() {
         let text = fs::read_to_string(place.at("work/deep/a.secret")).unwrap();
         assert_eq!(text, "clear\n", "{args:?}");
     }
-    // Reading is let, and says so.
+    // Reading is allowed, with a note.
     for operation in ["status", "diff"] {
         let said = place.fine("work", operation, &[]);
         let note = "compared without the filters that .gitattributes names";
@@ -71,7 +71,7 @@ fn what_a_filter_goes_through_is_neither_stored_nor_written_without_it() {
             "{said}"
         );
     }
-    // And so is all that goes through none.
+    // Files without a filter are allowed, too.
     place.fine("work", "add", &["plain.txt"]);
     place.fine("work", "commit", &["-m", "Second"]);
     place.fine("work", "checkout", &["-b", "new"]);
@@ -93,7 +93,7 @@ fn attributes_that_come_with_a_checkout_count() {
     place.git("work", &["commit", "-qm", "Topic"]);
     place.git("work", &["checkout", "-q", "main"]);
     let said = place.refused("work", "checkout", &["topic"]);
-    // A git before 2.40 cannot say it.
+    // Git before 2.40 does not report it.
     assert!(
         said.contains("GIT_FILTER") || said.contains("2.40"),
         "{said}"

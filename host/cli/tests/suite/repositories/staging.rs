@@ -24,7 +24,7 @@ fn what_is_named_to_be_staged_is_there() {
     place.fine("work", "commit", &["-m", "First"]);
     let said = place.refused("work", "commit", &["-m", "Second"]);
     assert!(said.contains("nothing staged"), "{said}");
-    // A name that is a pattern to git, and one that is gone.
+    // A name that git would read as a pattern, and one of a deleted file.
     place.write("work/[a]*", "x\n");
     place.write("work/b.txt", "x\n");
     fs::remove_file(place.at("work/a.txt")).unwrap();
@@ -55,7 +55,7 @@ fn a_linked_worktree_works_and_one_that_its_repository_does_not_know_is_told_of(
     );
     place.fine("work", "commit", &["-a", "-m", "Second"]);
     assert_eq!(place.git("work", &["log", "-1", "--format=%s"]), "Second\n");
-    // The repository says that its worktree is elsewhere.
+    // The repository's settings point to another worktree.
     fs::rename(place.at("work"), place.at("moved")).unwrap();
     let said = place.refused("moved", "status", &[]);
     let real = place.at("main").canonicalize().unwrap();
@@ -97,7 +97,7 @@ fn what_is_not_compared_is_said() {
     place.write("work/a.txt", "two\n");
     place.fine("work", "commit", &["-a", "-m", "Second"]);
     assert_eq!(place.git("work", &["show", "HEAD:.env"]), "A=1\n");
-    // Another commit of a submodule is a change of its own.
+    // A new commit in a submodule is a change.
     let words = [
         "-c",
         "user.name=a",

@@ -15,7 +15,7 @@ pub struct McpOauth {
     pub issuer: Option<String>,
     /// The client that was registered there beforehand.
     pub client_id: Option<String>,
-    /// Its secret: `${NAME}` is the secret of that name. It goes to `issuer`, which has to be named with it.
+    /// Its secret: `${NAME}` is the secret of that name. It is sent to `issuer`, which must be set, too.
     pub client_secret: Option<String>,
     /// The URL of a document that describes the client, in place of a registration, if the authorization server
     /// accepts one.
@@ -56,7 +56,7 @@ impl McpOauth {
         }
         if self.client_secret.is_some() && self.secret_name().is_none() {
             return Some(
-                "`oauth.clientSecret` is `${NAME}`, a secret that `mimir secrets set NAME` keeps, and no value",
+                "`oauth.clientSecret` must be `${NAME}`, the name of a secret stored with `mimir secrets set NAME`, not its value",
             );
         }
         if self.client_metadata_url.is_some() && is_client {
@@ -122,7 +122,7 @@ mod tests {
             ),
             (
                 json!({"clientId": "x", "clientSecret": "plain", "issuer": "https://a.example"}),
-                "no value",
+                "not its value",
             ),
             (
                 json!({"clientId": "x", "clientMetadataUrl": "https://a/b"}),

@@ -75,10 +75,10 @@ fn metadata_is_found_through_every_wrapping() {
     }
 }
 
-/// The standard library's own words about addresses, over many of them.
+/// Compares many addresses with the classification of the standard library.
 #[test]
 fn nothing_that_the_standard_library_calls_special_is_public() {
-    // A fixed walk over all of the address space: a number without a common divisor with 2^32.
+    // A fixed step through the whole address space: coprime to 2^32.
     const STEP: u32 = 2_654_435_761;
     for turn in 0..200_000_u32 {
         let v4 = Ipv4Addr::from_bits(turn.wrapping_mul(STEP));
@@ -91,7 +91,7 @@ fn nothing_that_the_standard_library_calls_special_is_public() {
             || v4.is_unspecified();
         let plain = class4(v4);
         assert!(!special || plain.reach > Public, "{v4}");
-        // Wrapped in any way it is at least as strict.
+        // A wrapped address is at least as strict.
         let [a, b, c, d] = v4.octets().map(u16::from);
         let (high, low) = (a << 8 | b, c << 8 | d);
         for wrapped in [
@@ -104,7 +104,7 @@ fn nothing_that_the_standard_library_calls_special_is_public() {
             Ipv6Addr::new(0x2400, 0xcb00, 0, 0, 0, 0x5efe, high, low),
         ] {
             if a == 0 && wrapped.segments()[2] == 1 {
-                // In a local NAT64 prefix, zeros are no address but the place that is not used.
+                // In a local NAT64 prefix, a leading zero marks an unused position, not an address.
                 continue;
             }
             let class = classify(wrapped.into());
@@ -123,7 +123,7 @@ fn every_line_of_the_tables_is_reached() {
     for line in V4.iter().chain(V6) {
         let class = classify(line.range.address());
         let first = (class.name, class.source) == (line.name, line.source);
-        // Some ranges begin with a smaller one of their own, or with what they wrap.
+        // Some ranges begin with a smaller listed one, or with an address that they wrap.
         let inside = class.reach >= line.reach;
         assert!(first || inside, "{} is taken for {class:?}", line.range);
         assert!(line.source.starts_with("RFC "), "{}", line.range);

@@ -17,7 +17,7 @@ fn policy(mode: Mode, allowed: &[&str]) -> NetworkPolicy {
     NetworkPolicy::new(rules(mode, allowed))
 }
 
-/// The rule that refuses it, `unlisted` or nothing.
+/// Returns the rule that refuses the request, `unlisted`, or an empty string.
 fn says(policy: &NetworkPolicy, url: &str) -> String {
     match policy.judge(&target(url), "GET") {
         Verdict::Allowed(_) => String::new(),
@@ -116,7 +116,7 @@ fn a_private_address_must_be_named() {
         ] {
             assert_eq!(says(&named, url), private, "{url}");
         }
-        // Ranges of addresses are no word about names.
+        // Address ranges do not list names.
         assert_eq!(leads(&named, "http://app.example/", "10.0.0.1"), private);
         // And `localhost` is loopback.
         assert_eq!(leads(&named, "http://localhost/", "10.0.0.1"), private);
@@ -149,7 +149,7 @@ fn a_name_may_be_fixed_to_an_address() {
         says(&policy, "http://meta.example/"),
         "network.blockMetadataEndpoints"
     );
-    // Where others have it so, a person hears why that is not enough, and what is.
+    // If a name is fixed in another file only, the person sees why that does not count, and the remedy.
     let by_team = super::Rules {
         at: "team".to_owned(),
         mode: Mode::Any,
@@ -172,7 +172,7 @@ fn a_name_may_be_fixed_to_an_address() {
         refusal.contains("network.hosts: {app.example: 10.0.0.1}"),
         "{refusal}"
     );
-    // Who stands above has fixed nothing.
+    // The team's file has not fixed the name.
     let capped = policy.within(NetworkPolicy::new(super::Rules {
         at: "team".to_owned(),
         mode: Mode::Any,
@@ -385,7 +385,7 @@ fn as_resolved_opens_addresses_of_that_host_alone() {
                 .judge_address(&target("https://other.example/"), address)
                 .is_err()
         );
-        // What stands over it has the last word.
+        // The outer policy decides.
         let capped = NetworkPolicy::default()
             .with_as_resolved(registry())
             .within(NetworkPolicy::default());
@@ -414,7 +414,7 @@ fn servers_of_a_session_are_listed_and_nothing_else_is() {
         assert_ne!(says(&own, other), "", "{other}");
         assert!(!own.serves(&target(other)));
     }
-    // A name that leads to the loopback is none of them.
+    // A name that resolves to the loopback is not one of them.
     assert_ne!(leads(&own, "http://example.com:8123/", "127.0.0.1"), "");
     // A tool that was not granted the host does not reach it by this.
     let granted = policy(Mode::Allowlist, &["example.com"]).within(own);

@@ -1,4 +1,4 @@
-//! What a person sees of a call. The tool's own words are bounded and made safe to print.
+//! Builds the card that a person sees for a call. The tool's own words are limited in length and made safe to print.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::tool::{Risk, Tool, Trust};
 
 use super::Ruled;
 
-/// The longest line of a tool's own words on a card, in characters, and how many risks it may name: a
-/// person has to see the arguments beside them.
+/// Maximum length of a line of the tool's own words on a card, in characters, and the maximum number of risks: the
+/// arguments have to stay visible.
 const LINE_MAX: usize = 500;
 const RISKS_MAX: usize = 20;
 
-/// A tool's own words as one short line that is safe to print.
+/// Returns the tool's own words as one short line that is safe to print.
 fn line(words: &str) -> String {
     text::visible(text::prefix(words, LINE_MAX))
 }
 
-/// What the person sees. `plugin` has all the tools of the one that is called.
+/// Builds the card. `plugin` has all the tools of the plugin that is called.
 pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     let checked = &ruled.checked;
     let tool = &checked.tool;
@@ -96,14 +96,14 @@ fn visible(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| text::visible(line)).collect()
 }
 
-/// Whether nothing but the missing grant is asked about.
+/// Returns true if the missing grant is the only question.
 pub(super) fn is_about_trust(evaluation: &Evaluation) -> bool {
     evaluation
         .asking()
         .all(|reason| reason.layer == Layer::Trust)
 }
 
-/// What the answer "always" stores.
+/// Describes what the answer "always" stores.
 fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Always {
     let tool = &ruled.checked.tool;
     if is_about_trust(&ruled.evaluation) {
@@ -128,7 +128,7 @@ fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Always {
     }
 }
 
-/// A grant is for the whole plugin, so all of it is shown: what each tool gets, and what none of them does.
+/// Describes a grant, which is for the whole plugin: what each tool gets, and what is withheld from all of them.
 fn grant(tool: &Tool, plugin: &[Arc<Tool>]) -> Always {
     let name = text::visible(&tool.origin.plugin);
     let withheld = tool.changes.iter().flat_map(|changes| &changes.withheld);

@@ -1,4 +1,4 @@
-//! What stays of an answer beyond its call: it is kept, and it is on record.
+//! Stores and records answers that hold beyond their call.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::tool::Tool;
 use super::card;
 use super::remembered::question;
 
-/// Keeps what a person has said of more than this call: for the session, for good, or for a whole plugin. What
-/// cannot be recorded is not kept, and the call is not made.
+/// Stores an answer that holds beyond this call: for the session, for good, or for a whole plugin. An answer that
+/// cannot be recorded is not stored, and the call fails.
 pub(super) fn keep(
     road: &Road<'_>,
     ruled: &Ruled,
@@ -64,7 +64,7 @@ pub(super) fn keep(
     recorded(approval(ruled, now, &detail), ruled, kept, answer, trail)
 }
 
-/// Puts on record that a person has written other arguments: the call itself ends with another answer.
+/// Records that a person has changed the arguments: the call itself ends with another answer.
 pub(super) fn note_edit(road: &Road<'_>, ruled: &Ruled, trail: &Trail) -> Result<(), ToolError> {
     let now = road.ports.clock.now();
     let event = approval(ruled, now, "other arguments were put in place");
@@ -72,7 +72,7 @@ pub(super) fn note_edit(road: &Road<'_>, ruled: &Ruled, trail: &Trail) -> Result
     recorded(event, ruled, Ok(()), &edit, trail)
 }
 
-/// What a person granted with "always", for the record.
+/// Describes a grant given with "always", for the record.
 fn granted(tool: &Tool, withheld: &[NeedKind]) -> String {
     let mut detail = format!("sha256 {}", tool.origin.digest);
     if !withheld.is_empty() {
@@ -82,7 +82,7 @@ fn granted(tool: &Tool, withheld: &[NeedKind]) -> String {
     detail
 }
 
-/// An answer, named by the call that was shown, and never by its arguments.
+/// Creates the event of an answer. It names the call that was shown, never its arguments.
 fn approval(ruled: &Ruled, now: std::time::SystemTime, detail: &str) -> Event {
     let checked = &ruled.checked;
     let tool = &checked.tool;

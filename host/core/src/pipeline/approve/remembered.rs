@@ -1,11 +1,11 @@
-//! Answers that were given before: which of them lets a call through.
+//! Finds the stored answers that cover a call.
 
 use crate::approval::{self, Lease, LedgerError, Question, covering, covering_commands, timestamp};
 use crate::decision::Evaluation;
 use crate::pipeline::Road;
 use crate::pipeline::validate::Checked;
 
-/// The answer that a person has given before and that covers this call: one for the session, or one for good.
+/// Returns the stored answer that covers this call, for the session or for good.
 pub(in crate::pipeline) fn remembered(
     road: &Road<'_>,
     checked: &Checked,
@@ -46,16 +46,16 @@ pub(in crate::pipeline) fn remembered(
     })
 }
 
-/// An answer that was given before.
+/// A stored answer.
 pub(in crate::pipeline) enum Remembered {
-    /// For the session.
+    /// Valid for the session.
     Session(Box<Lease>),
-    /// For good; for a script, all that cover some of its commands.
+    /// Valid for good; for a script, all answers that cover some of its commands.
     Good(Vec<Lease>),
 }
 
 impl Remembered {
-    /// One of the answers, for a person who wants to know why nobody is asked.
+    /// Returns one of the answers, to explain why no question is asked.
     pub(in crate::pipeline) fn lease(self) -> Option<Lease> {
         match self {
             Remembered::Session(lease) => Some(*lease),
@@ -73,7 +73,7 @@ pub(super) fn question<'a>(checked: &'a Checked, evaluation: &'a Evaluation) -> 
     }
 }
 
-/// Whether no answer to this call is worth anything for another one.
+/// Returns true if an answer to this call covers no other call.
 pub(super) fn is_asked_each_time(checked: &Checked) -> bool {
     let forms = std::iter::once(&checked.tool).chain(&checked.same);
     forms

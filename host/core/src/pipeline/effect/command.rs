@@ -1,4 +1,5 @@
-//! A command that a tool asks for in the middle of its call: judged like the call itself, and on record before it runs.
+//! Judges the commands of a tool while its call runs, by the same stages as the call, and records them before they
+//! run.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::tool::{Risk, Tool};
 use super::judge::asked_as;
 use super::{Effects, Inner, Outside, consented, denied, leak, recorded};
 
-/// A command that every gate has let through. Only the effect gate makes one.
+/// A command that passed every stage. Only the effect gate creates one.
 #[derive(Debug)]
 pub struct Permitted {
     command: Command,
@@ -39,64 +40,65 @@ pub struct Permitted {
 }
 
 impl Permitted {
-    /// What is to run.
+    /// Returns the command to run.
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// Whose command it is.
+    /// Returns the session and plugin that own the command.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// The tool that asked for it.
+    /// Returns the tool that runs it.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
-    /// The directories below the workspace that the tool was granted: a command reaches no others.
+    /// Returns the directories below the workspace that the tool was granted: a command reaches no others.
     pub fn files(&self) -> &[FileNeed] {
         &self.files
     }
 
-    /// Whether it may change what is in the workspace.
+    /// Returns true if it may change the whole workspace.
     pub fn writes_workspace(&self) -> bool {
         let all = |need: &FileNeed| need.path == "." && need.access == Access::ReadWrite;
         self.files.iter().any(all)
     }
 
-    /// The paths below the workspace that it may not reach or change.
+    /// Returns the rules for the paths below the workspace that it may not reach or change.
     pub fn paths(&self) -> &PathRules {
         &self.paths
     }
 
-    /// The bounds of the call that it belongs to: the most that it may take and say.
+    /// Returns the limits of its call, which hold for its resources and its output.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What judges its requests, if it has a way to the network.
+    /// Returns the judge of its requests, if it has access to the network.
     pub fn outside(&self) -> &Outside {
         &self.outside
     }
 
-    /// The ports at which requests of the session reach it, if it goes on in the background: those that the call names.
+    /// Returns the ports that the call declares: requests of the session may reach the command there if it runs in the
+    /// background.
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// How long it may run: what was asked for, within what the call may take.
+    /// Returns the time limit: the requested one, within the limit of the call.
     pub fn timeout(&self) -> std::time::Duration {
         let most = self.limits.wall;
         self.command.timeout.map_or(most, |asked| asked.min(most))
     }
 }
 
-/// As many programs as the record names of one command.
+/// Maximum number of programs of one command that the record names.
 const NAMED: usize = 8;
 
 impl Effects {
-    /// Judges a command, asks a person if need be, and puts on record what came of it. What cannot be recorded is not
+    /// Judges a command, asks a person if needed, and records the result. A command that cannot be recorded does not
     /// run.
     pub(crate) async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
@@ -104,9 +106,9 @@ impl Effects {
         Box::pin(self.0.command(command, outside)).await
     }
 
-    /// Runs a command to its end, if it is let. Dropping the future kills it.
+    /// Runs a command to its end, if it is allowed. Dropping the future kills it.
     pub async fn run(&self, command: Command) -> Result<Finished, ToolError> {
-        // What a tool has a program do for it is its own business: it says itself what came of it.
+        // The output of a helper command is not shown: the tool itself reports its result.
         let observer: Arc<dyn Observer> = match self.0.is_own(&command) {
             true => Arc::clone(&self.0.observer),
             false => Arc::new(Unobserved),
@@ -114,7 +116,7 @@ impl Effects {
         self.run_watched(command, observer).await
     }
 
-    /// Runs it, and puts on record which files it made or changed that other programs obey.
+    /// Runs a command, and records the files it made or changed that other programs obey.
     async fn run_watched(
         &self,
         command: Command,
@@ -126,14 +128,15 @@ impl Effects {
         Ok(finished)
     }
 
-    /// The same of a command that the call is about, although its arguments do not name it: whoever watches the call
-    /// sees what it writes.
+    /// Runs a command that the arguments of the call do not name, but that the call is about: its output is shown to
+    /// the observer.
     pub async fn run_shown(&self, command: Command) -> Result<Finished, ToolError> {
         let observer = Arc::clone(&self.0.observer);
         self.run_watched(command, observer).await
     }
 
-    /// The name of the sandbox that a command would run in there, or why there is none. See [`Runner::offers`].
+    /// Returns the name of the sandbox that a command would run in, or an error if there is no sandbox. See
+    /// [`Runner::offers`].
     pub async fn offers(&self, place: Place, program: &str) -> Result<&'static str, ToolError> {
         self.0.runner().offers(place, program).await
     }
@@ -143,19 +146,19 @@ impl Effects {
         self.0.record_obeyed(paths)
     }
 
-    /// Starts a command that goes on when the call has ended, if it is let.
+    /// Starts a command that continues after the call has ended, if it is allowed.
     pub async fn start(&self, command: Command) -> Result<JobId, ToolError> {
         let permitted = self.command(command).await?;
         self.0.runner().start(permitted).await
     }
 
-    /// The commands that tools of this plugin have started in this session.
+    /// Returns the commands that tools of this plugin have started in this session.
     pub fn jobs(&self) -> Vec<Job> {
         self.0.runner().jobs(&self.0.owner())
     }
 
-    /// What one of them has written from `begin` on. Secrets are masked as in the whole: the one who asks chooses where a
-    /// piece begins, and a command when it goes on.
+    /// Returns the output of one of them from `begin` on. Secrets are masked as in the whole output: the caller
+    /// chooses where a chunk begins, so it could otherwise split one.
     pub fn output(&self, job: JobId, begin: u64) -> Result<Piece, ToolError> {
         self.0.hears_what_the_session_has();
         let (runner, owner) = (self.0.runner(), self.0.owner());
@@ -184,12 +187,12 @@ impl Inner {
         &*self.pipeline.0.ports.runner
     }
 
-    /// Whether it is the command that the call is about.
+    /// Returns true if it is the command that the call is about.
     fn is_own(&self, command: &Command) -> bool {
         policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command))
     }
 
-    /// Puts files on record that a command made or changed and that agents or build tools obey by themselves.
+    /// Records files that a command made or changed and that agents or build tools obey by themselves.
     fn record_obeyed(&self, paths: &[String]) -> Result<(), ToolError> {
         if paths.is_empty() {
             return Ok(());
@@ -258,7 +261,7 @@ impl Inner {
         })
     }
 
-    /// What every rule says of the command.
+    /// Evaluates all rules for the command.
     fn judged(
         &self,
         road: &Road<'_>,
@@ -307,14 +310,14 @@ impl Inner {
     }
 }
 
-/// The ports that a call names, which a person has seen with it.
+/// Returns the ports in the arguments of a call, which a person has seen with it.
 fn ports(arguments: &Value) -> Vec<u16> {
     let named = arguments["ports"].as_array();
     let ports = named.into_iter().flatten().filter_map(Value::as_u64);
     ports.filter_map(|port| u16::try_from(port).ok()).collect()
 }
 
-/// Whether the command is the one that the call's own arguments name: then it was judged before the call ran.
+/// Returns true if the call's own arguments name this command: then it was judged before the call ran.
 fn is_same(own: &Command, command: &Command) -> bool {
     own.program == command.program
         && own.directory == command.directory
@@ -322,8 +325,8 @@ fn is_same(own: &Command, command: &Command) -> bool {
         && own.stdin == command.stdin
 }
 
-/// The patterns that the tool was granted, if they cover every command of the script. The need `*` is any command that
-/// the settings let through: it says nothing of its own, and gives no patterns.
+/// Returns the granted patterns, if they cover every command of the script. The need `*` covers any command that the
+/// settings allow, and gives no patterns.
 fn granted(script: &Script, tool: &Tool, rights: &Needs) -> Result<Vec<CommandPattern>, ToolError> {
     let needs = || rights.commands.iter().map(|need| need.pattern.trim());
     if needs().any(|pattern| pattern == "*") {
@@ -336,7 +339,7 @@ fn granted(script: &Script, tool: &Tool, rights: &Needs) -> Result<Vec<CommandPa
     let what = match (stray, script.unknown.first()) {
         (Some(stray), _) => format!("`{}`", stray.shown()),
         (None, Some(unknown)) => {
-            format!("a command of which is not known what it runs ({unknown})")
+            format!("a command whose effects are unknown ({unknown})")
         }
         (None, None) => return Ok(patterns),
     };
@@ -354,7 +357,7 @@ fn granted(script: &Script, tool: &Tool, rights: &Needs) -> Result<Vec<CommandPa
     Err(ToolError::new(Code::PermissionDenied, crate::text::visible(&message)).with_way_out([way]))
 }
 
-/// The programs, without what could carry content.
+/// Names the programs, without parts that could carry content.
 fn subject(read: &Result<Script, ToolError>) -> String {
     let Ok(script) = read else {
         return "run a command".to_owned();
@@ -370,7 +373,7 @@ fn subject(read: &Result<Script, ToolError>) -> String {
     crate::text::visible(&format!("run {}{more}", programs.join(", ")))
 }
 
-/// What rules about `command`, `args` and `workdir` look at, and what a person sees.
+/// Returns the arguments that rules about `command`, `args` and `workdir` match, and that a person sees.
 fn arguments(command: &Command) -> Value {
     let mut all = match &command.program {
         Program::Script(text) => json!({ "command": text }),
@@ -393,7 +396,7 @@ fn arguments(command: &Command) -> Value {
     all
 }
 
-/// What a person reads first.
+/// Returns the summary that a person reads first.
 fn summary(command: &Command, evaluation: &Evaluation) -> Assessment {
     Assessment {
         approval: Decision::Ask,

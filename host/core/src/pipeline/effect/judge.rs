@@ -1,4 +1,4 @@
-//! What every rule says of a request.
+//! Evaluates all rules for a request.
 
 use serde_json::Value;
 
@@ -15,10 +15,10 @@ use crate::policy;
 
 use super::{Egress, Inner, Whose, denied, leak};
 
-/// A request with what was said of it.
+/// A request with the results of all rules.
 pub(super) struct Judged {
     pub(super) evaluation: Evaluation,
-    /// What the grant and the settings say beside that.
+    /// The result for the network, in addition to the reasons.
     pub(super) said: Said,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn judge(
     let mut all = Evaluation::default();
     let said = network::judge(world, tool, (hosts, served), egress, &mut all);
     world.policy.request(tool, checked.arguments(), &mut all);
-    // A placeholder reveals nothing: its value is sent only where a person has granted it.
+    // A placeholder reveals nothing: its value is sent only to the host for which a person has granted it.
     let headers = effects.without_placeholders(egress.headers);
     let headers: Vec<&[u8]> = headers.iter().map(|text| &**text).collect();
     let egress_without = Egress {
@@ -61,7 +61,7 @@ pub(super) fn judge(
     all.settle(|reason| {
         let here = match reason.layer {
             Layer::Taint => true,
-            // It is about the origin, wherever there a redirect leads.
+            // This reason is about the origin, whatever page of it a redirect leads to.
             Layer::Network => alike,
             _ => same,
         };
@@ -73,7 +73,7 @@ pub(super) fn judge(
         of_command || (here && effects.answered.contains(&asked))
     });
     if all.reasons().is_empty() {
-        // Silence would ask again.
+        // Without an explicit reason, the person would be asked again.
         all.push(Reason {
             layer: Layer::Network,
             decision: Decision::Allow,
@@ -88,11 +88,11 @@ pub(super) fn judge(
     }
 }
 
-/// Methods that change nothing where they go (RFC 9110 section 9.2.1).
+/// Methods that change nothing on the server (RFC 9110 section 9.2.1).
 const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
-/// What is said of a request that changes something and is not the one that the call names. A server that redirects
-/// chooses where it goes, and nobody was asked about that.
+/// Asks about a request that changes something and is not the one that the call names. A server that redirects chooses
+/// the target, which no person has seen.
 fn another(arguments: &Value, same: bool, name: &str, egress: Egress<'_>) -> Option<Reason> {
     let named = arguments["url"].as_str()?;
     if same || SAFE.contains(&egress.method) {
@@ -109,15 +109,15 @@ fn another(arguments: &Value, same: bool, name: &str, egress: Egress<'_>) -> Opt
     })
 }
 
-/// How much of a URL a reason repeats.
+/// Maximum length of a URL in a reason.
 const NAMED: usize = 200;
 
-/// How a reason that a person was asked about is remembered for the length of a call.
+/// Returns the key under which an answered reason is remembered during a call.
 pub(in crate::pipeline) fn asked_as(reason: &Reason) -> String {
     format!("{}: {}", reason.rule, reason.text)
 }
 
-/// Whether the request is the one that the call's own arguments name: then it was judged before the call ran.
+/// Returns true if the call's own arguments name this request: then it was judged before the call ran.
 fn is_own(arguments: &Value, egress: Egress<'_>) -> bool {
     let url = arguments["url"].as_str().map(Target::parse);
     matches!(url, Some(Ok(target)) if target == *egress.target) && is_own_method(arguments, egress)
@@ -129,7 +129,7 @@ fn is_own_method(arguments: &Value, egress: Egress<'_>) -> bool {
 }
 
 impl Judged {
-    /// The refusal of a request that a rule denies.
+    /// Creates the refusal of a request that a rule denies.
     pub(super) fn denied(&self, checked: &Checked, egress: Egress<'_>) -> ToolError {
         let origin = egress.target.origin();
         let what = format!("{} to `{origin}` was not sent", egress.method);

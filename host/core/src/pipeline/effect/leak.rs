@@ -1,9 +1,9 @@
-//! Secrets in what leaves a tool or goes to one.
+//! Detects secrets in data that leaves a tool or goes to one.
 //!
-//! The value of a stored secret is sent in place of its placeholder, and nowhere else: a request, a command or a call
-//! that holds one is refused. What only has the form of a secret, by a rule that knows one service's (`github-pat`),
-//! may be what the request is about: a person is asked. Of a body and of the arguments of a call the first
-//! [`LEAVING_MAX`] bytes of each text are looked at for that.
+//! The value of a stored secret is sent only in place of its placeholder: a request, a command or a call that contains
+//! one is refused. A text that only has the form of a secret, by a rule for the format of one service (`github-pat`),
+//! may be legitimate: a person is asked. For that, the first [`LEAVING_MAX`] bytes of a body, and of each text in the
+//! arguments of a call, are checked.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -22,24 +22,24 @@ use crate::tool::{Risk, Tool};
 
 use super::{Effects, Egress, Inner, arguments, asked_as, consented, named, recorded};
 
-/// Bytes of a body that are kept behind those that were checked: a secret may continue in the next chunk.
+/// Bytes of a body that are kept after the check: a secret may continue in the next chunk.
 const TAIL: usize = 4 << 10;
 
-/// What a tool sends as a body, looked at as it goes by.
+/// The scanner of a request body, which checks each chunk before it is sent.
 pub struct Upload {
     known: Option<Lookout>,
     redactor: Redactor,
-    /// The end of what went by.
+    /// The end of the data so far.
     tail: Vec<u8>,
     /// The number of bytes that were sent.
     passed: usize,
-    /// The rules that a person has let this body match.
+    /// The rules that a person has allowed this body to match.
     let_through: BTreeSet<String>,
 }
 
 impl Upload {
-    /// Refuses a piece that holds a known secret, or the end of one. Gives the rule by which it holds something in the
-    /// form of a secret: it is not to be sent before [`Effects::body`] says so, and to be looked at again then.
+    /// Refuses a chunk that contains a known secret, or the end of one. Returns the rule if the chunk has something in
+    /// the form of a secret: then call [`Effects::body`], and if that allows it, check the chunk again.
     pub fn look(&mut self, piece: &[u8]) -> Result<Option<String>, ToolError> {
         if let Some(name) = self.known.as_mut().and_then(|known| known.sees(piece)) {
             return Err(refusal("its body", &name));
@@ -59,14 +59,14 @@ impl Upload {
         Ok(found)
     }
 
-    /// A person has said that the body may match this rule.
+    /// Allows the body to match this rule, after a person has agreed.
     pub fn let_through(&mut self, rule: &str) {
         self.let_through.insert(rule.to_owned());
     }
 }
 
 impl Effects {
-    /// Looks at the body of a request.
+    /// Returns a scanner for the body of a request.
     pub fn upload(&self) -> Upload {
         let answered = |rule: &String| self.0.answered.contains(&asked_as(&in_form(rule)));
         Upload {
@@ -82,7 +82,7 @@ impl Effects {
         }
     }
 
-    /// Asks a person whether a request may be sent whose body holds something in the form of a secret, as `rule` says.
+    /// Asks a person whether to send a request whose body matches the secret rule `rule`.
     pub async fn body(&self, egress: Egress<'_>, rule: &str) -> Result<(), ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
         Box::pin(self.0.body(egress, rule)).await
@@ -115,7 +115,7 @@ impl Inner {
         recorded(trail, result)
     }
 
-    /// The headers of a request without the placeholders of the call's secrets.
+    /// Returns the headers of a request without the placeholders of the call's secrets.
     pub(super) fn without_placeholders<'a>(&self, headers: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
         let without = |text: &&'a [u8]| -> Cow<'a, [u8]> {
             let Ok(words) = std::str::from_utf8(text) else {
@@ -139,7 +139,7 @@ impl Inner {
         headers.iter().map(without).collect()
     }
 
-    /// Refuses a question to the model that holds a known secret.
+    /// Refuses a prompt for the model that contains a known secret.
     pub(super) fn holds_no_secret(&self, prompt: &str) -> Result<(), ToolError> {
         let found = self
             .redactor
@@ -151,13 +151,13 @@ impl Inner {
         }
     }
 
-    /// Refuses a request that holds a known secret in its URL or its headers.
+    /// Refuses a request with a known secret in its URL or its headers.
     pub(super) fn holds_secret(&self, egress: Egress<'_>) -> Result<(), ToolError> {
         let Some(mut lookout) = self.redactor.lookout() else {
             return Ok(());
         };
         let url = egress.target.to_string();
-        // Which characters of a URL are encoded is up to its writer.
+        // The writer of a URL chooses which characters are encoded, so the decoded forms are checked, too.
         let decoded: Vec<u8> = percent_decode_str(&url).collect();
         let spaced = decoded.iter().map(|byte| match byte {
             b'+' => b' ',
@@ -178,7 +178,7 @@ impl Inner {
     }
 }
 
-/// Refuses arguments that hold a known secret, but for those that the one who gets them was granted.
+/// Refuses arguments that contain a known secret, except secrets that the receiver was granted.
 pub(in crate::pipeline) fn check_arguments(
     redactor: &Redactor,
     granted: &[String],
@@ -198,7 +198,7 @@ pub(in crate::pipeline) fn check_arguments(
     })
 }
 
-/// Refuses a command that holds a known secret, also in its environment or its input.
+/// Refuses a command that contains a known secret, also in its environment or its input.
 pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<(), ToolError> {
     match held(redactor, &[], arguments) {
         Some((argument, name)) => Err(refused_arguments(
@@ -210,7 +210,7 @@ pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<()
     }
 }
 
-/// The first argument that holds a known secret, and the name of that.
+/// Returns the first argument that contains a known secret, and the secret's name.
 fn held<'a>(
     redactor: &Redactor,
     granted: &[String],
@@ -226,7 +226,7 @@ fn held<'a>(
     })
 }
 
-/// The first that `look` gives for a text in a value: a member's name, a string, or a number as it is written.
+/// Returns the first result of `look` for a text in a value: a member's name, a string, or a number as written.
 pub(in crate::pipeline) fn texts_in<T>(
     value: &Value,
     look: &mut impl FnMut(&str) -> Option<T>,
@@ -242,7 +242,7 @@ pub(in crate::pipeline) fn texts_in<T>(
     }
 }
 
-/// Asks about a request whose URL or headers hold something in the form of a secret.
+/// Asks about a request whose URL or headers match a secret rule.
 pub(super) fn looks_secret(redactor: &Redactor, egress: Egress<'_>, all: &mut Evaluation) {
     let url = egress.target.to_string();
     let headers = egress.headers.iter().copied();
@@ -252,7 +252,7 @@ pub(super) fn looks_secret(redactor: &Redactor, egress: Egress<'_>, all: &mut Ev
     }
 }
 
-/// Asks about a call that passes its arguments to another party and has something in the form of a secret in them.
+/// Asks about a call that passes its arguments to another party if these match a secret rule.
 pub(in crate::pipeline) fn arguments_look_secret(
     redactor: &Redactor,
     arguments: &Value,

@@ -1,5 +1,5 @@
-//! What a tool asks the language model in the middle of its call: granted as a need of its own, judged as something that
-//! leaves the machine, bounded in number and length, on record.
+//! Model requests of a tool while its call runs: they need a grant of their own, are judged as data that leaves the
+//! machine, are limited in number and length, and are recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,18 +18,18 @@ use crate::tool::Risk;
 
 use super::{Effects, Inner, consented, denied, recorded};
 
-/// Questions of one call. A tool that needs more is an agent, and has a budget of its own there.
+/// Maximum number of model requests of one call. A tool that needs more is an agent, which has a budget of its own.
 const QUESTIONS: u32 = 16;
 
-/// Bytes of one question: about what a model reads at once.
+/// Maximum size of one prompt in bytes: about what a model reads at once.
 const PROMPT_MOST: usize = 400_000;
 
-/// How many questions a call has asked.
+/// The number of model requests of a call.
 #[derive(Debug, Default)]
 pub(super) struct Asked(AtomicU32);
 
 impl Effects {
-    /// Has the model complete a text, if the tool was granted that and nothing speaks against it.
+    /// Lets the model complete a text, if the tool was granted that and the session's taint allows it.
     pub async fn complete(&self, prompt: &str, most: Option<u32>) -> Result<String, ToolError> {
         Box::pin(self.0.complete(prompt, most)).await
     }
@@ -81,7 +81,7 @@ impl Inner {
         model.complete(prompt, most, &self.context.session_id).await
     }
 
-    /// What speaks against it beside the grant: what the session has read.
+    /// Evaluates the rules besides the grant: the taint of the session.
     fn against(&self, road: &Road<'_>, checked: &Checked) -> Evaluation {
         let mut all = Evaluation::default();
         let session = road.sessions.get(&checked.context().session_id);

@@ -1,6 +1,6 @@
-//! The way of a command to the network, where the settings give commands one: each of its requests is judged like one
-//! of the tool that runs it, but the tool names no hosts for the commands of others. What they reach is what the
-//! settings let, and a person is asked about the rest.
+//! Network access of commands, if the settings enable it: each request of a command is judged like a request of the
+//! tool that runs it. A tool cannot declare the hosts of arbitrary commands, so commands reach what the settings
+//! allow, and a person is asked about the rest.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,19 +20,19 @@ use super::{Consent, Effects, Egress, Inner, Kept, Reach, asked_as};
 #[derive(Clone)]
 pub struct Outside {
     effects: Effects,
-    /// What could be reached when that was last looked up.
+    /// The cached result of the last reach lookup.
     kept: Arc<Kept>,
     command: Arc<CommandRequests>,
 }
 
-/// A command, as the effect gate knows it.
+/// The state of one command in the effect gate.
 pub(super) struct CommandRequests {
     id: CommandId,
     /// The questions about tunnels that a person has answered with yes.
     tunnels: Mutex<HashSet<String>>,
 }
 
-/// The commands so far.
+/// The number of commands so far.
 static COMMANDS: AtomicU64 = AtomicU64::new(0);
 
 impl CommandRequests {
@@ -43,8 +43,8 @@ impl CommandRequests {
         }
     }
 
-    /// Remembers that a person was asked about this and said yes. What a tunnel carries is not seen, so the next one to
-    /// the same host is the same question; requests in the clear are asked about one by one.
+    /// Remembers that a person has allowed this request. The content of a tunnel is not visible, so the next tunnel to
+    /// this host is not asked about again; plain requests are asked about one by one.
     pub(super) fn consented(&self, egress: Egress<'_>, evaluation: &Evaluation) {
         if egress.method == "CONNECT" {
             let mut tunnels = self.tunnels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ impl CommandRequests {
         }
     }
 
-    /// Returns true if a person has said yes to this question about this request.
+    /// Returns true if a person has allowed this request after the same question.
     pub(super) fn has_answer(&self, egress: Egress<'_>, asked: &str) -> bool {
         let tunnels = self.tunnels.lock().unwrap_or_else(PoisonError::into_inner);
         egress.method == "CONNECT" && tunnels.contains(&question(egress, asked))
@@ -82,13 +82,14 @@ impl Outside {
         }
     }
 
-    /// What may be reached now. The same allocation as before, as long as nothing has changed.
+    /// Returns the present reach of the command. The allocation is shared with the last lookup as long as nothing has
+    /// changed.
     pub fn reach(&self) -> Arc<Reach> {
         self.kept
             .now(&self.effects.0, Whose::Command(&self.command))
     }
 
-    /// Judges a request, asks a person if need be, and puts on record what came of it.
+    /// Judges a request, asks a person if needed, and records the result.
     pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
         let whose = Whose::Command(&self.command);
         let consent = Box::pin(self.effects.0.request(egress, whose)).await?;
@@ -96,21 +97,22 @@ impl Outside {
         Ok(consent)
     }
 
-    /// Returns what would let this request: the line to write in the settings, or the command to run.
+    /// Returns the remedy for this request: the line to write in the settings, or the command to run.
     pub fn way_to(&self, target: &Target, method: &str) -> String {
         let inner = &*self.effects.0;
         let world = inner.pipeline.world();
         world.policy.way_to(&inner.tool, target, method)
     }
 
-    /// Puts on record that a request was not sent although it was let, or was cut off, and why.
+    /// Records that an allowed request was not sent, or was cut off, and why.
     pub fn refused(&self, egress: Egress<'_>, code: Code, why: &str) {
         self.effects.record_refused(egress, code, Some(why));
     }
 }
 
 impl Inner {
-    /// What answers a command is anyone's word: so is what the command says from now on, and what the session has read.
+    /// Marks the session and the call as untrusted: the response to a command may come from anyone, and so may the
+    /// command's output from then on.
     fn hears_strangers(&self, egress: Egress<'_>, command: CommandId) {
         let label = Label {
             trust: TrustLevel::Untrusted,
@@ -123,7 +125,7 @@ impl Inner {
         self.session().read(&label, ContentSource::Command(command));
     }
 
-    /// The same of what a command says that may have gone on for longer than its call.
+    /// Adds the label of the session to the call: the output may come from a command that ran longer than its call.
     pub(super) fn hears_what_the_session_has(&self) {
         self.parent.floor.note(&self.session().label());
     }
@@ -133,22 +135,22 @@ impl Inner {
     }
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy)]
 pub(super) enum Whose<'a> {
-    /// The tool itself, within the hosts that it was granted.
+    /// The tool itself, limited to its granted hosts.
     Call,
-    /// A command that it runs.
+    /// A command of the tool.
     Command(&'a CommandRequests),
 }
 
-/// What is sent through a proxy: any method of HTTP, and the one that opens a tunnel.
+/// The methods that a proxy forwards: those of HTTP requests, and `CONNECT`, which opens a tunnel.
 const METHODS: [&str; 8] = [
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT",
 ];
 
 impl Whose<'_> {
-    /// The command, if it is one.
+    /// Returns the command as a content source, if it is one.
     pub(super) fn command(self) -> ContentSource {
         match self {
             Self::Call => ContentSource::Other,
@@ -156,7 +158,7 @@ impl Whose<'_> {
         }
     }
 
-    /// The hosts of these rights for it.
+    /// Returns the hosts that this sender may request, within the settings: the granted ones; for a command, any host.
     pub(super) fn hosts(self, rights: Needs) -> Vec<HostNeed> {
         let mut hosts = rights.hosts;
         if let Self::Command(_) = self {
@@ -169,7 +171,7 @@ impl Whose<'_> {
         hosts
     }
 
-    /// The request, as a sentence begins with it.
+    /// Returns the beginning of a sentence about the request.
     pub(super) fn request(self) -> &'static str {
         match self {
             Self::Call => "a request",

@@ -1,5 +1,5 @@
-//! Secrets at the boundary: a tool holds a placeholder, and the value goes only into the header, and to the host, that a
-//! person has granted it for.
+//! Secrets at the boundary: a tool holds a placeholder, and the value is inserted only into the header, and for the
+//! host, for which a person has granted it.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -14,7 +14,7 @@ use crate::redact::Redactor;
 
 use super::{Effects, Inner, unsent};
 
-/// What stands for a secret in one call. It is worth nothing anywhere else.
+/// The placeholder of a secret in one call. It has no meaning elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Placeholder {
     name: String,
@@ -27,10 +27,10 @@ impl Placeholder {
     }
 }
 
-/// Hex digits of a placeholder: as many as nobody guesses.
+/// Hex digits of a placeholder: too many to guess.
 const DIGITS: usize = 32;
 
-/// New placeholders for the secrets of a call.
+/// Creates new placeholders for the secrets of a call.
 pub(super) fn placeholders(rights: &Needs, context: &CallContext) -> Box<[Placeholder]> {
     let mut all: Vec<Placeholder> = Vec::new();
     for need in &rights.secrets {
@@ -47,7 +47,7 @@ pub(super) fn placeholders(rights: &Needs, context: &CallContext) -> Box<[Placeh
 fn random(name: &str, context: &CallContext) -> String {
     let mut hash = Sha256::new();
     for _ in 0..2 {
-        // Each of these has keys of the system's own chance.
+        // Each `RandomState` has keys from the system's random source.
         let keys = std::hash::RandomState::new();
         hash.update(keys.build_hasher().finish().to_le_bytes());
     }
@@ -58,20 +58,20 @@ fn random(name: &str, context: &CallContext) -> String {
 }
 
 impl Effects {
-    /// The names of the secrets that the call may use, each with what the tool gets in its place.
+    /// Returns the names of the secrets that the call may use, each with its placeholder.
     pub fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.0.placeholders.iter();
         all.map(|one| (one.name.as_str(), one.text.as_str()))
     }
 
-    /// Knows the values of the secrets that the call may use, to mask them in what servers answer before the tool reads
-    /// it: one that sends a header back must not hand out its value. Nothing if the call may use none.
+    /// Returns the redactor that masks the call's secrets in responses before the tool reads them: a server that
+    /// echoes a header must not reveal its value. `None` if the call has no secrets.
     pub fn answers(&self) -> Option<&Redactor> {
         self.0.answers.get_or_init(|| self.0.values()).as_ref()
     }
 
-    /// The value of a header of a request that was let, with the secrets in place of their placeholders; nothing if
-    /// none of them belongs into this header for this host. What is handed out is on record before.
+    /// Returns the value of a header of an allowed request, with the secrets in place of their placeholders; `None` if
+    /// none of them belongs in this header for this host. Each use of a secret is recorded first.
     pub fn reveal(
         &self,
         target: &Target,
@@ -103,19 +103,19 @@ impl Effects {
     }
 }
 
-/// Whether a secret was declared for this header of a request to this host.
+/// Returns true if the secret was declared for this header of a request to this host.
 fn belongs(need: &SecretNeed, header: &str, target: &Target) -> bool {
     let pattern = need.host.parse::<HostPattern>();
     need.header.eq_ignore_ascii_case(header) && pattern.is_ok_and(|host| host.matches(target))
 }
 
-/// Whether nobody on the way can read along: by https, or without leaving the machine.
+/// Returns true if the request cannot be read in transit: by https, or because it does not leave the machine.
 fn is_private(target: &Target) -> bool {
     target.scheme() == Scheme::Https || target.host().is_this_machine()
 }
 
 impl Inner {
-    /// Knows the values of the secrets that the call may use.
+    /// Returns a redactor for the values of the secrets that the call may use.
     fn values(&self) -> Option<Redactor> {
         if self.placeholders.is_empty() {
             return None;
@@ -126,7 +126,7 @@ impl Inner {
             match vault.secret(&placeholder.name) {
                 Ok(Some(value)) => values.push((placeholder.name.clone(), value)),
                 Ok(None) => {}
-                // Then all that is kept here is masked.
+                // Fall back to the redactor of all stored secrets.
                 Err(_) => return Some(self.redactor.clone()),
             }
         }
@@ -146,10 +146,10 @@ impl Inner {
         let value = value
             .map_err(|error| unavailable(error.to_string()))?
             .ok_or_else(|| {
-                let way = format!("`mimir secrets set {name}` keeps it");
+                let way = format!("`mimir secrets set {name}` stores it");
                 unavailable(format!("the secret `{name}` is not set")).with_way_out([way])
             })?;
-        // What the call does not know as a secret would not be masked where a server sends it back.
+        // A value that the redactor does not know would not be masked if a server sent it back.
         let exempt = self.redactor.is_exempt(&format!("secret:{name}"));
         if !exempt && self.redactor.find(value.as_bytes()).is_empty() {
             let message = format!(

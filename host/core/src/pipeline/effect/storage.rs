@@ -1,5 +1,5 @@
-//! What a call keeps for later calls of its plugin. A value carries what the session had read that kept it: who reads it
-//! in another session has read that too.
+//! Values that a call stores for later calls of its plugin. A value has the label of the session that stored it: a
+//! session that reads the value gets that label, too.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::pipeline::session::{ContentSource, Session};
 use crate::storage::{DERIVED, MARK, Value, Values};
 use crate::tool::Source;
 
-/// The way of a call to what its plugin keeps.
+/// The access of a call to the stored values of its plugin.
 #[derive(Clone)]
 pub struct Storage(Arc<Inner>);
 
@@ -24,7 +24,7 @@ struct Inner {
 }
 
 impl Approved {
-    /// What the plugin of this call keeps in `workspace`. Nothing is read or made yet.
+    /// Returns the stored values of the call's plugin in `workspace`. Nothing is read or created yet.
     pub fn storage(&self, workspace: &Path) -> Storage {
         Storage(Arc::new(Inner {
             values: Values::of(workspace, &self.tool().origin.location),
@@ -36,7 +36,7 @@ impl Approved {
 }
 
 impl Storage {
-    /// The value of a key, if there is one.
+    /// Returns the value of a key, if there is one.
     pub async fn get(&self, key: String) -> Result<Option<Vec<u8>>, ToolError> {
         if self.is_mark(&key) {
             let mark = self.blocking(move |values| values.mark(&key)).await?;
@@ -52,7 +52,7 @@ impl Storage {
         }))
     }
 
-    /// Keeps a value in place of the one that the key had.
+    /// Stores a value, and replaces the previous one of the key.
     pub async fn set(&self, key: String, bytes: Vec<u8>) -> Result<(), ToolError> {
         if self.is_mark(&key) {
             let label = self.0.session.label();
@@ -68,12 +68,12 @@ impl Storage {
         self.blocking(move |values| values.set(&key, &value)).await
     }
 
-    /// Forgets the value of a key.
+    /// Removes the value of a key.
     pub async fn delete(&self, key: String) -> Result<(), ToolError> {
         self.blocking(move |values| values.delete(&key)).await
     }
 
-    /// The keys that begin with `prefix`, sorted.
+    /// Returns the keys that begin with `prefix`, sorted.
     pub async fn keys(&self, prefix: String) -> Result<Vec<String>, ToolError> {
         if self.is_mark(&prefix) && self.blocking(Values::has_lost).await? {
             self.note(&Label::worst("a mark that cannot be read"));
@@ -90,13 +90,13 @@ impl Storage {
         self.0.ships && key.starts_with(MARK)
     }
 
-    /// The call has read something with this label.
+    /// Adds the label of data that the call has read.
     fn note(&self, label: &Label) {
         self.0.floor.note(label);
         self.0.session.read(label, ContentSource::Other);
     }
 
-    /// Waits beside the other calls: a file may lie on a slow disk, and another process may have the turn.
+    /// Runs `work` on the blocking pool: the disk may be slow, and another process may hold the lock.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Values) -> Result<T, ToolError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! How many calls run at a time, and how often a tool runs.
+//! Limits the number of concurrent calls and the calls per minute of a tool.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ mod queue;
 
 use queue::{Place, Queue};
 
-/// How many calls may run at a time, and how often.
+/// The slots for concurrent calls, and the rates of calls.
 pub(in crate::pipeline) struct Slots {
     total: Arc<Semaphore>,
     assessments: Semaphore,
@@ -22,7 +22,7 @@ pub(in crate::pipeline) struct Slots {
     minutes: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
 
-/// The places of one call, given back when it is dropped.
+/// The slots of one call, released when it is dropped.
 pub(super) struct Taken {
     _own: Place,
     _total: OwnedSemaphorePermit,
@@ -40,8 +40,8 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// Waits for a place. A nested call takes one only if it is free: were it to wait, two calls
-    /// could wait for each other.
+    /// Waits for a slot. A nested call takes one only if it is free: if it waited, two calls could wait for each
+    /// other.
     pub(super) async fn take(&self, call: &Approved) -> Result<Taken, ToolError> {
         let plugin = self.plugin(call);
         let most = call.limits().concurrent_per_plugin;
@@ -67,8 +67,8 @@ impl Slots {
         })
     }
 
-    /// Waits for a place to judge a call in: an assessment holds memory as a call does. The places
-    /// never close; were they closed, the assessment would have to do without one.
+    /// Waits for a slot for an assessment, which needs memory like a call. The slots never close; if they did, the
+    /// assessment would run without one.
     pub(in crate::pipeline) async fn assess(&self) -> Option<SemaphorePermit<'_>> {
         self.assessments.acquire().await.ok()
     }
@@ -84,7 +84,7 @@ impl Slots {
         queue
     }
 
-    /// Counts the call against the tool's calls per minute, if that is bounded.
+    /// Counts the call against the tool's limit of calls per minute, if there is one.
     pub(super) fn count(&self, call: &Approved, now: Instant) -> Result<(), ToolError> {
         let Some(most) = call.limits().calls_per_minute else {
             return Ok(());

@@ -1,14 +1,14 @@
-//! Cutting a result to what its reader gets, between characters and marked.
+//! Cuts a result to the limits of its reader, at character boundaries, and marks the cut.
 
 use serde_json::Value;
 
 use crate::outcome::{Content, json_len};
 use crate::text;
 
-/// What stands where text was cut.
+/// The marker at the end of a cut text.
 const CUT: &str = "\n[cut: the result was longer than the limit]";
 
-/// Cuts all text parts to `max` characters together.
+/// Cuts all text parts to `max` characters in total.
 pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
     let mut left = max;
     let mut cut = false;
@@ -35,18 +35,18 @@ pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
     cut
 }
 
-/// Strings that are longer are cut before anything else is: what is short names the rest.
+/// Strings up to this length are cut last: short strings often name the others.
 const SHORT: usize = 256;
 
-/// What JSON needs beside the content: a list of a million empty lists is 3 MB.
+/// JSON characters in addition to the content: a list of a million empty lists takes 3 MB.
 const QUOTES: usize = 2;
 const BRACKETS: usize = 2;
 const COMMA: usize = 1;
 /// Quotes, colon and comma.
 const NAMED: usize = QUOTES + 1 + COMMA;
 
-/// Cuts a value until it has about `max` characters: the longest strings first, all to one length, and then
-/// whatever comes last.
+/// Cuts a value until it has about `max` characters: first the longest strings, all to one length, then the last
+/// values.
 pub(super) fn structured(item: &mut Value, max: usize) -> bool {
     let mut long = Vec::new();
     let rest = measure(item, &mut long);
@@ -62,7 +62,7 @@ pub(super) fn structured(item: &mut Value, max: usize) -> bool {
     value(item, &mut left) || shortened
 }
 
-/// The characters of everything but long strings, whose lengths are noted.
+/// Counts the characters except those of long strings, whose lengths are collected.
 fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => json_len(item),
@@ -84,7 +84,7 @@ fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
     }
 }
 
-/// The length to which long strings have to be cut so that together they have `room`; nothing if they fit.
+/// Returns the length to which long strings are cut so that together they fit into `room`; `None` if they already fit.
 fn cap(long: &mut [usize], room: usize) -> Option<usize> {
     if long.iter().sum::<usize>() <= room {
         return None;
@@ -112,7 +112,7 @@ fn shorten(item: &mut Value, cap: usize) -> bool {
             }
             cut
         }
-        // Every one of them: no short-circuit.
+        // Shorten all of them: no short-circuit.
         Value::Array(items) => items
             .iter_mut()
             .fold(false, |cut, item| shorten(item, cap) | cut),
@@ -156,7 +156,7 @@ fn value(item: &mut Value, left: &mut usize) -> bool {
             let before = map.len();
             let mut cut = false;
             map.retain(|key, item| {
-                // What no longer has room goes; a schema that requires it makes an error of that.
+                // Members that no longer fit are removed; if the schema requires one, the result becomes an error.
                 let kept = *left > 0;
                 *left = left.saturating_sub(key.len() + NAMED);
                 cut |= kept && value(item, left);
@@ -230,7 +230,7 @@ mod tests {
             lists(json!("")),
         ] {
             assert!(structured(&mut many, limit));
-            // The last value that had room may be longer than what was left.
+            // The last value that was added may be longer than the space that was left.
             let length = many.to_string().len();
             assert!((limit / 2..limit + 100).contains(&length), "{length}");
         }

@@ -1,10 +1,10 @@
-//! A result whose structured part was masked or written out, and still has to be what the tool's output schema promises. Nothing
-//! good is lost to the mask, and nothing that breaks the promise goes out as structured:
+//! Makes a structured result match the tool's output schema again after it was masked or escaped. The result keeps as
+//! much as possible, and is never returned as structured if it does not match:
 //!
-//! 1. Where a mark does not fit (a `pattern`, an `enum`, a `maxLength`), a shorter one takes its place, or null, or
-//!    the member is left out: whatever the schema takes first.
-//! 2. Where it takes none of them, there is no structured part. All of it, masked, is a text part instead, behind
-//!    a sentence that says so.
+//! 1. A mark that does not fit (a `pattern`, an `enum`, a `maxLength`) is replaced by a shorter one or null, or the
+//!    member is removed: whatever the schema accepts first.
+//! 2. If the schema accepts none of them, the structured part is removed. All of it, masked, becomes a text part,
+//!    after a sentence that explains it.
 
 use serde_json::Value;
 
@@ -12,19 +12,19 @@ use crate::outcome::{Content, Output};
 use crate::redact::MARK;
 use crate::schema::Schema;
 
-/// What stands before a structured result that is text now.
+/// The sentence before a structured result that was moved to the text.
 const MOVED: &str = "The structured result is given as text: made safe to show, it no longer matches the tool's output schema.";
 
-/// Marks that do not fit are replaced in so many places at most: each is tried against the whole schema.
+/// Maximum number of marks that are replaced: each is tried against the whole schema.
 const PLACES_MOST: usize = 32;
 
-/// Steps that all these trials may take together: nothing else runs on this thread meanwhile.
+/// Maximum number of steps of all these trials: they block this thread.
 const STEPS_MOST: u64 = 2_000_000;
 
-/// What may stand in the place of a mark, the most telling first.
+/// The replacements for a mark, the most informative first.
 const SHORTER: [&str; 3] = ["[REDACTED]", "***", ""];
 
-/// Makes the masked result fit the schema, or moves it into the text.
+/// Makes the masked result match the schema, or moves it to the text.
 pub(in crate::pipeline) fn fit(output: &mut Output, schema: &Schema) {
     let Some(value) = &mut output.structured else {
         return;
@@ -39,7 +39,7 @@ pub(in crate::pipeline) fn fit(output: &mut Output, schema: &Schema) {
     output.content.push(Content::text(text));
 }
 
-/// Puts something that fits in the place of every mark that does not; says whether all of it fits now.
+/// Replaces every mark that does not match the schema; returns true if the whole value matches now.
 fn mend(value: &mut Value, schema: &Schema) -> bool {
     let mut faults = schema.faults(value);
     let mut places = Vec::new();
@@ -47,7 +47,7 @@ fn mend(value: &mut Value, schema: &Schema) -> bool {
     let tries = SHORTER.len() as u64 + 2;
     let affordable = STEPS_MOST / schema.steps(value).saturating_mul(tries).max(1);
     let most = PLACES_MOST.min(usize::try_from(affordable).unwrap_or(usize::MAX));
-    // From the end: what is left out moves nothing that is looked at later.
+    // From the end, so that a removed element shifts no later path.
     for place in places.iter().rev().take(most) {
         if faults == 0 {
             break;
@@ -66,14 +66,14 @@ fn mend(value: &mut Value, schema: &Schema) -> bool {
     faults == 0
 }
 
-/// One step into a value.
+/// One step of a path into a value.
 #[derive(Debug, Clone)]
 enum Step {
     Member(String),
     Element(usize),
 }
 
-/// Where the strings with a mark in them are.
+/// Collects the paths of the strings with a mark.
 fn marked(value: &Value, path: &mut Vec<Step>, found: &mut Vec<Vec<Step>>) {
     let mut inner = |step, item: &Value| {
         path.push(step);
@@ -96,13 +96,13 @@ fn marked(value: &Value, path: &mut Vec<Step>, found: &mut Vec<Vec<Step>>) {
     }
 }
 
-/// Replaces the value at `path`, or takes it out.
+/// Replaces the value at `path`, or removes it.
 fn put(value: &mut Value, path: &[Step], with: Option<Value>) {
     match (path, with) {
         ([], Some(with)) => *value = with,
         ([], None) => {}
         ([Step::Member(key)], None) => {
-            // The others stay in their order.
+            // Keeps the order of the other members.
             value.as_object_mut().and_then(|map| map.shift_remove(key));
         }
         ([Step::Element(at)], None) => {

@@ -1,15 +1,15 @@
-//! Making a result safe to show, whole: what stands in it can no longer drive a terminal or hide from a
-//! reader. In structured values nothing is removed, only written out.
+//! Makes a whole result safe to show: its text can no longer drive a terminal or hide from a reader. In structured
+//! values nothing is removed, only escaped.
 
 use crate::error::ToolError;
 use crate::outcome::{Content, Output};
 use crate::text;
 
-/// The longest media type and file name, in bytes: what file systems and RFC 6838 allow.
+/// Maximum lengths of the media type and the file name, in bytes: the limits of RFC 6838 and of file systems.
 const MIME_MAX: usize = 127;
 const NAME_MAX: usize = 255;
 
-/// Says whether the structured part has changed.
+/// Sanitizes the output. Returns true if the structured part has changed.
 pub(super) fn output(output: &mut Output) -> bool {
     for part in &mut output.content {
         match part {
@@ -36,7 +36,7 @@ pub(super) fn error(error: &mut ToolError) {
     }
 }
 
-/// A media type is `type/subtype` of plain ASCII; what is not is some bytes.
+/// Normalizes a media type: `type/subtype` in plain ASCII, else that of arbitrary bytes.
 fn media(mime: &mut String) {
     let token = |part: &str| {
         !part.is_empty()
@@ -53,7 +53,7 @@ fn media(mime: &mut String) {
     }
 }
 
-/// A name without a path: a client that saves the file must not be led elsewhere.
+/// Removes the path from a file name: a client that saves the file must not write elsewhere.
 fn file_name(name: &mut String) {
     let last = name.rsplit(['/', '\\', ':']).next().unwrap_or_default();
     let shown = text::visible(last);

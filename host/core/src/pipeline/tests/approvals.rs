@@ -1,4 +1,4 @@
-//! What a person answers, and what becomes of it.
+//! Tests of a person's answers and their effects.
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ mod effects;
 mod grants;
 mod reach;
 
-/// Answers in turn, and remembers the cards.
+/// Gives these answers in turn, and records the cards.
 #[derive(Default)]
 struct Script {
     answers: Mutex<Vec<Answer>>,
@@ -29,7 +29,7 @@ impl crate::approval::Approver for Script {
         };
         drop(answers);
         Box::pin(async move {
-            // Whoever else asks the same meanwhile finds the card on the desk.
+            // Gives other callers time to join the open card.
             tokio::time::sleep(Duration::from_millis(20)).await;
             answer
         })
@@ -179,7 +179,7 @@ async fn an_answer_for_a_session_can_be_taken_back() {
     assert_eq!(first.0, "session");
     assert!(!room.ok(json!({"n": 1})).await, "it is asked again");
     assert!(room.ok(json!({"n": 2})).await, "the other one stands");
-    // Who puts it back into the list has not answered.
+    // Putting it back into the list does not restore the answer.
     room.ledger.listed.lock().unwrap().push(first);
     assert!(!room.ok(json!({"n": 1})).await);
     room.pipeline.end_session("session");
@@ -357,7 +357,7 @@ async fn whoever_does_not_answer_has_said_no() {
     assert_eq!(
         yes.ask(&card).await,
         Answer::Once,
-        "the next one is asked when nobody is there"
+        "the next approver is asked if the first has no person"
     );
 }
 
@@ -380,10 +380,10 @@ async fn who_made_the_call_is_asked_before_anybody_else() {
     assert!(room.script.cards.lock().unwrap().is_empty());
 }
 
-/// How long the person of the next tests takes.
+/// The time that the person of the next tests takes to answer.
 const THOUGHT: Duration = Duration::from_millis(300);
 
-/// A person who thinks, and then says yes, unless nobody waits any more.
+/// An approver that waits, and then says yes.
 struct Thinker;
 
 impl crate::approval::Approver for Thinker {
@@ -428,7 +428,7 @@ async fn the_receipt_has_the_time_of_the_call_and_not_of_the_person() {
         assert!(own(took), "{name}: {took} ms");
     }
 
-    // Cancelled while the person thinks.
+    // Cancelled while the question is open.
     let early = tokio::time::timeout(THOUGHT * 2 / 3, pipeline.call(call("sample", json!({}))));
     assert!(early.await.is_err());
     let events = bench.audit.events.lock().unwrap();

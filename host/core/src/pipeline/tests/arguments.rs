@@ -1,10 +1,10 @@
-//! What the record keeps of the arguments.
+//! Tests of the recorded arguments.
 
 use super::*;
 
 const SECRET: &str = "AKIALALEMEL33243OLIB";
 
-/// A secret where the record cuts, behind enough to be cut.
+/// A secret at the position where the record cuts, after enough text to be cut.
 fn arguments() -> Value {
     let text = format!("{} {SECRET} {}", "x".repeat(189), "y".repeat(1000));
     json!({ "text": text })

@@ -1,4 +1,4 @@
-//! Secrets in what a call hands to its tool, and in what leaves the machine.
+//! Tests of secrets in the arguments of calls, and in data that leaves the machine.
 
 use super::*;
 use crate::command::{Command, Place, Program};
@@ -8,10 +8,10 @@ use crate::pipeline::Egress;
 
 const KEPT: &str = "Xq7-tR2mVb9+LpW4/zz";
 
-/// Made up, in the form of GitHub's.
+/// A made-up token in the form of GitHub's.
 const TOKEN: &str = "ghp_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1";
 
-/// A bench whose person keeps a secret.
+/// A test pipeline with a stored secret.
 fn keeping(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
     let mut bench = bench(tools, config, answer);
     let world = bench.pipeline.world();
@@ -53,7 +53,7 @@ fn forms() -> Vec<String> {
         hex.to_uppercase(),
         hex,
         KEPT.replace('+', "%2B").replace('/', "%2f"),
-        // As base64, alone and behind other bytes, and in the alphabet of URLs.
+        // In base64: alone, within other bytes, and without padding.
         "WHE3LXRSMm1WYjkrTHBXNC96eg==".to_owned(),
         "a2V5PVhxNy10UjJtVmI5K0xwVzQvenoK".to_owned(),
         "WHE3LXRSMm1WYjkrTHBXNC96eg".to_owned(),
@@ -126,7 +126,7 @@ async fn a_server_that_was_granted_a_secret_may_be_told_it() {
     assert_eq!(code(&outcome), Some(Code::PolicyDenied));
 }
 
-/// Runs a command that no argument names.
+/// Runs a command that the arguments do not name.
 struct Runs(Command);
 
 impl Backend for Runs {
@@ -224,7 +224,7 @@ async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
         );
         assert_eq!(attended.approver.1.load(Ordering::SeqCst), 1);
     }
-    // A documentation's key, a generic rule's guess, and a tool that hands nothing to others.
+    // An example key of documentation, a match of a generic rule, and a tool that passes nothing to others.
     let bench = bench_of(Answer::No);
     for text in [
         "AKIAIOSFODNN7EXAMPLE",

@@ -1,10 +1,10 @@
-//! Secrets in everything that a call says.
+//! Tests of secrets in everything that a call returns.
 
 use super::*;
 use crate::call::{LogLevel, LogLine, Observer, Progress};
 use crate::outcome::DataClass;
 
-/// Made up, in the form of a real one.
+/// A made-up token in the form of a real one.
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ impl Observer for Ears {
     }
 }
 
-/// Says a secret in every way there is.
+/// Returns a secret in each kind of output.
 struct Leak {
     fails: bool,
 }
@@ -55,7 +55,7 @@ impl Backend for Leak {
 
 fn leaking(fails: bool) -> Tool {
     let mut leak = tool("leak");
-    // What a tool of mimir says comes from this machine.
+    // Results of a built-in tool come from this machine.
     leak.source = Source::BuiltIn;
     leak.backend = Arc::new(Leak { fails });
     leak
@@ -174,7 +174,7 @@ async fn the_name_of_a_tool_that_is_not_there_may_be_a_secret() {
     assert!(bare(&event), "{event}");
 }
 
-/// A call of a tool that promises its structured result, which holds a secret.
+/// Calls a tool with an output schema, whose structured result contains a secret.
 async fn promised(schema: Value, structured: Value) -> Outcome {
     let output = Output {
         structured: Some(structured),
@@ -228,7 +228,7 @@ async fn what_is_masked_still_matches_the_output_schema() {
             "properties": {"note": note, "count": {"type": "integer"}},
             "required": required,
         });
-        // Longer than some of the schemas take: only what goes out is held to them here.
+        // Longer than some of the schemas allow, because only the final result is checked here.
         let schema_of_tool = Schema::parse(&schema.to_string()).unwrap();
         let mut output = Output {
             structured: Some(json!({"note": "[REDACTED:github-pat]", "count": 3})),
@@ -272,13 +272,13 @@ async fn what_cannot_match_any_more_is_text() {
     );
     assert_eq!(bad.redactions(), 1);
 
-    // What is written out to be safe to show changes a value, too.
+    // Escaping for safe display changes a value, too.
     let odd = json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}});
     let outcome = promised(odd, json!({"a": "x\u{202e}y"})).await;
     assert!(outcome.is_ok() && outcome.result().unwrap().structured.is_none());
 }
 
-/// Says a secret in two reports of progress, and another one in two parts of a failure.
+/// Returns a secret in two progress reports, and another one in two parts of a failure.
 struct Halves;
 
 impl Backend for Halves {

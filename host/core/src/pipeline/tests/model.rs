@@ -1,9 +1,9 @@
-//! What a tool asks the language model in the middle of its call.
+//! Tests of model requests from a running tool.
 
 use super::*;
 use crate::model::Completer;
 
-/// Asks the model as often as the argument `n` says, and repeats what it heard last.
+/// Asks the model as often as the argument `n` says, and returns the last answer.
 struct Asker {
     prompt: String,
 }
@@ -25,7 +25,7 @@ impl Backend for Asker {
     }
 }
 
-/// A model that says how many tokens it may answer, and keeps what it was asked.
+/// A model that answers with its token limit, and records the prompts.
 #[derive(Default)]
 struct Said(Mutex<Vec<String>>);
 
@@ -97,7 +97,7 @@ impl Room {
         self.bench.pipeline.call(call).await
     }
 
-    /// The codes of what is on record about the model.
+    /// The error codes in the records about the model.
     fn recorded(&self) -> Vec<Value> {
         let events = self.bench.audit.events.lock().unwrap();
         let asked = events
@@ -114,11 +114,11 @@ async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record()
     assert_eq!(
         room.bench.approver.1.load(Ordering::SeqCst),
         0,
-        "nobody was bothered"
+        "no question was asked"
     );
     assert_eq!(*room.said.0.lock().unwrap(), ["why?"]);
     assert_eq!(room.recorded(), [Value::Null]);
-    // What a custom tool said is content of strangers: from here on a person is asked, and says yes.
+    // The output of a custom tool is untrusted content: from here on a person is asked, and says yes.
     let often = room.ask(40).await;
     assert_eq!(code(&often), Some(Code::LimitExceeded));
     assert_eq!(room.said.0.lock().unwrap().len(), 1 + 16);

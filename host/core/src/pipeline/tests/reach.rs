@@ -1,9 +1,9 @@
-//! What a call may not reach by another way either.
+//! Tests that a call cannot bypass its rules through another form.
 
 use super::*;
 use crate::outcome::DataClass;
 
-/// Says whether the call could read `private/x`.
+/// Returns whether the call could read `private/x`.
 struct Peek;
 
 impl Backend for Peek {
@@ -53,7 +53,7 @@ fn built_in(name: &str) -> Tool {
     tool
 }
 
-/// A call that does the same as `read_file`.
+/// A call with the same effect as `read_file`.
 fn read() -> Call {
     call(
         "file_operations",
@@ -104,7 +104,7 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     );
     let refused = hidden.pipeline.call(read()).await;
     assert_eq!(code(&refused), Some(Code::PermissionDenied));
-    // The sandbox is told, too, for what is met on the way.
+    // The rules also go to the sandbox, which checks the files that the tool opens.
     let other = json!({"operation": "read", "path": "other"});
     let other = call("file_operations", other);
     assert_eq!(hidden.pipeline.call(other).await.text(), "true");
@@ -118,7 +118,7 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     let label = outcome.label();
     assert_eq!(label.data_class, DataClass::Secret);
     assert_eq!(label.trust, TrustLevel::Untrusted);
-    // What lowers one form does not lower the other.
+    // A setting that relaxes one form does not relax the other.
     let lowered = json!({"outputDataClass": "public", "outputTrust": "user"});
     let lowered = bench(
         tools(),
@@ -127,7 +127,7 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
     );
     let outcome = lowered.pipeline.call(read()).await;
     assert_eq!(outcome.label().data_class, DataClass::Internal);
-    // It has read content of strangers by now, which the other form does not take.
+    // The session has read untrusted content by now, which the other form does not accept.
     let wary = json!({"tools": {
         "read_file": {"labels": {"outputTrust": "untrusted", "acceptsUntrusted": false}},
     }});
@@ -199,13 +199,13 @@ async fn the_words_of_strangers_are_not_mimirs() {
             assert_eq!(outcome.label().trust, TrustLevel::System, "{name}");
             assert!(said.contains("decision"), "{said}");
         }
-        // A person reads what is written.
+        // A person sees the original text.
         let evaluation = bench.pipeline.explain(call("ruled", json!({}))).await;
         assert_eq!(evaluation.unwrap().evaluation.reasons()[0].text, EVIL);
     }
 }
 
-/// Cannot judge its calls, and says why in its own words.
+/// Fails to assess its calls, with a message of its own.
 struct Failing(&'static str);
 
 impl Backend for Failing {

@@ -1,4 +1,4 @@
-//! Masks in what is written to files, and what a masked secret does to a session.
+//! Tests of masks in text that is written to files, and of the effect of masked secrets on a session.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::needs::{Access, FileNeed};
 use crate::outcome::DataClass;
 use crate::paths::PathRules;
 
-/// Made up, in the form of a real one.
+/// A made-up token in the form of a real one.
 const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
 const OTHER: &str = "ghp_9876543210abcdefABCDEF0123456789abcd";
 
 type Files = Arc<Mutex<BTreeMap<String, String>>>;
 
-/// The file tools, as far as these tests need them.
+/// The parts of the file tools that these tests need.
 struct Disk {
     files: Files,
     does: &'static str,
@@ -123,7 +123,7 @@ async fn a_file_that_is_written_as_it_was_shown_keeps_its_secrets() {
         assert_eq!(room.has("settings.py"), old.replace("True", "False"));
         let said = serde_json::to_string(&outcome).unwrap();
         assert!(!said.contains(TOKEN), "{said}");
-        // Neither the record nor a person sees more than the model does.
+        // Neither the record nor a person sees more than the model.
         let events = room.bench.audit.events.lock().unwrap();
         assert!(!events.iter().any(|event| event.to_string().contains(TOKEN)));
     }
@@ -154,7 +154,7 @@ async fn an_edit_finds_a_line_as_it_was_shown() {
     let gone = edit("A = \"[REDACTED:github-pat]\"", "A = \"\"");
     assert!(room.call("edit_file", gone).await.is_ok());
     assert_eq!(room.has("s.py"), now.replace(TOKEN, ""));
-    // What is not there is not found, and what is there twice is not guessed.
+    // A text that is not in the file is not found, and an ambiguous mask is refused.
     let other = edit("Z = \"[REDACTED:github-pat]\"", "");
     assert_eq!(
         code(&room.call("edit_file", other).await),
@@ -212,7 +212,7 @@ async fn a_value_does_not_leave_its_file_or_its_place() {
     assert_eq!(room.has("a.json"), old);
     assert_eq!(room.has("b.txt"), "nothing\n");
     assert!(!room.files.lock().unwrap().contains_key("new.txt"));
-    // An edit that leaves the mark but not what makes it one.
+    // An edit that keeps the mark, but not the text by which its value is recognised.
     let bare = json!({"path": "a.json", "pattern": "\"password\": \"[REDACTED:key:password]\"", "replacement": "\"note\": \"[REDACTED:key:password]\""});
     refused(&room.call("edit_file", bare).await);
     assert_eq!(room.has("a.json"), old);
@@ -233,12 +233,12 @@ async fn a_mask_that_is_written_in_the_file_or_was_never_shown_is_text() {
     let new = "expect [REDACTED:jwt]\n";
     assert!(room.call("write_file", write("test.md", new)).await.is_ok());
     assert_eq!(room.has("test.md"), new);
-    // Nobody has read it, but a mark takes no value's place.
+    // The session was not shown this mask, but a mask must not replace a value.
     let lost = room
         .call("write_file", write("key.txt", "[REDACTED:jwt]\n"))
         .await;
     refused(&lost);
-    // In a call of its own, without a session that has read the file, its values go back all the same.
+    // In a separate call, without a session that has read the file, its values are restored all the same.
     let whole = room
         .call("write_file", write("key.txt", "a\n[REDACTED:github-pat]\n"))
         .await;
@@ -329,7 +329,7 @@ async fn a_mask_that_was_shown_is_not_written_by_any_other_tool() {
             json!({"body": masked, "a_url": format!("https://a.example/{masked}")}),
         ),
     ];
-    // Before the session was shown the mask, it is text.
+    // Before the session was shown the mask, it is plain text.
     for (tool, arguments) in &writes {
         let outcome = room.call(tool, arguments.clone()).await;
         assert_ne!(super::code(&outcome), Some(Code::InvalidInput), "{tool}");
@@ -414,7 +414,7 @@ async fn only_a_secret_of_this_machine_makes_a_session_sensitive() {
         reason: String::new(),
     }];
     reader.trust = Trust::Trusted;
-    // What a server is told has left with the call.
+    // Arguments of a server's tool leave the machine with the call.
     let mut sender = tool("sender");
     sender.trust = Trust::Trusted;
     sender.source = Source::Mcp;

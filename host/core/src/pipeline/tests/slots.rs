@@ -1,4 +1,4 @@
-//! How many calls of one plugin run at a time, and who says so.
+//! Tests of the limit of concurrent calls per plugin, and its source.
 
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -28,7 +28,7 @@ async fn the_rules_of_each_call_say_how_many_run() {
     let (hang, backend) = hanging();
     let bench = bench(vec![hang.clone()], json!({}), Answer::No);
     let mut calls = Vec::new();
-    // A bound, and how many run once a call under it was made.
+    // A limit, and the number of running calls after a call under it was made.
     for (concurrent, running) in [(1, 1), (1, 1), (3, 2), (2, 2), (3, 3), (64, 4)] {
         bench.pipeline.replace(World {
             registry: Registry::new(vec![hang.clone()], vec![]),

@@ -1,9 +1,9 @@
-//! What a tool keeps carries what the session had read that kept it.
+//! Tests of stored values: each has the label of the session that stored it.
 
 use super::*;
 use crate::outcome::DataClass;
 
-/// Keeps its argument `set`, and says what it has kept.
+/// Stores its argument `set`, or returns the stored value or the keys.
 struct Keeper(tempfile::TempDir);
 
 impl Backend for Keeper {
@@ -55,7 +55,7 @@ async fn it_is_read_as_what_it_was_kept_as() {
             .call(in_session(session, tool, arguments))
             .await
     };
-    // Kept by a session that had read nothing.
+    // Stored by a session that had read nothing.
     ask("clean", "keeper", json!({"set": "mine"})).await;
     let read = ask("later", "keeper", json!({})).await;
     assert_eq!(
@@ -63,7 +63,7 @@ async fn it_is_read_as_what_it_was_kept_as() {
         ("mine", TrustLevel::User)
     );
     assert_eq!(read.label().data_class, DataClass::Internal);
-    // Kept by one that had read what strangers wrote.
+    // Stored by a session that had read untrusted content.
     ask("tainted", "reader", json!({})).await;
     ask("tainted", "keeper", json!({"set": "theirs"})).await;
     for arguments in [json!({}), json!({"list": true})] {
@@ -71,7 +71,7 @@ async fn it_is_read_as_what_it_was_kept_as() {
         let read = ask(&session, "keeper", arguments).await;
         assert_eq!(read.label().trust, TrustLevel::Untrusted);
         assert_eq!(read.label().data_class, DataClass::Sensitive);
-        // The session has read it, whatever the tool made of it.
+        // The session has read the value, whatever the tool made of it.
         let kept = bench.pipeline.0.sessions.get(&session).label();
         assert_eq!(kept.trust, TrustLevel::Untrusted);
         assert_eq!(kept.origin, "custom:reader");

@@ -1,4 +1,4 @@
-//! What a session has read decides what it is asked about.
+//! Tests of the questions that follow from the content that a session has read.
 
 use super::*;
 use crate::needs::HostNeed;
@@ -6,7 +6,8 @@ use crate::network::Target;
 use crate::outcome::{DataClass, Label};
 use crate::pipeline::Egress;
 
-/// Hands the requests of its arguments to its gate, a POST if there are none, and fails with the first that is refused.
+/// Passes the requests in its arguments to its effect gate, a POST if there are none, and fails with the first refused
+/// one.
 struct Sends;
 
 impl Backend for Sends {
@@ -48,7 +49,7 @@ fn sender() -> Tool {
     tool
 }
 
-/// The tool that ships and goes where its arguments say.
+/// A built-in tool that sends requests wherever its arguments say.
 fn web_fetch() -> Tool {
     let mut tool = sender();
     tool.definition.name = ToolName::new("web_fetch").unwrap();
@@ -281,7 +282,7 @@ async fn a_host_that_a_tool_was_granted_is_read_and_not_written_to() {
             .await;
         assert_eq!(outcome.is_ok(), !refused, "{sends}: {}", outcome.text());
     }
-    // What the person has set for the tool holds for all that it sends.
+    // A person's setting for the tool holds for all its requests.
     let strict = json!({"tools": {"sender": {"labels": {"acceptsUntrusted": false}}}});
     let bench = room(strict);
     assert!(bench.pipeline.call(call("reader", json!({}))).await.is_ok());
@@ -316,7 +317,7 @@ async fn a_host_in_a_file_that_nobody_has_accepted_is_not_listed() {
     assert!(ways.contains("labels.acceptsUntrusted: true"), "{ways}");
 }
 
-/// A tool of a server, as a person has trusted it.
+/// A tool of a server that a person has trusted.
 fn served(name: &str, server: &str) -> Tool {
     let mut tool = tool(name);
     tool.trust = Trust::Trusted;
@@ -352,7 +353,7 @@ async fn taint_of_a_server_is_no_question_to_the_same_server() {
         let outcome = bench.pipeline.call(call(last, json!({}))).await;
         assert_eq!(code(&outcome), expected, "{calls:?}");
     }
-    // The words of two servers are no longer those of one.
+    // The session has content of two servers now, so the exception for a server's own content does not apply.
     let accepts = json!({"tools": {"other": {"labels": {"acceptsUntrusted": true}}}});
     let bench = bench(tools(), accepts, Answer::No);
     for (name, expected) in [("own", None), ("other", None), ("own", refused)] {

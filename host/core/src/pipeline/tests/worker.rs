@@ -1,4 +1,4 @@
-//! A worker has those of its toolsets that its caller has too, and never more.
+//! Tests that a worker has only those of its toolsets that its caller has too.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn with_toolsets(toolsets: Value) -> Worker {
     worker("w", json!({"instructions": "Work.", "toolsets": toolsets})).unwrap()
 }
 
-/// The tools that ship, as far as they matter here, and some of others.
+/// The built-in tools that these tests need, and some others.
 fn tools() -> Vec<Tool> {
     let built_in = |name: &str, group: Group, read_only: bool| {
         let mut tool = tool(name);
@@ -94,7 +94,7 @@ async fn it_has_the_tools_of_its_toolsets_and_no_others() {
             json!({"custom": {"module": "math", "tools": ["fibonacci", "other"]}}),
             &["fibonacci"],
         ),
-        // A plugin, by the module that it was built from and the name that the module exports.
+        // A plugin, by its source module and the name that the module exports.
         (
             json!({"custom": {"module": "./tools.ts", "tools": ["twoWords"]}}),
             &["two_words"],
@@ -121,7 +121,7 @@ async fn it_has_the_tools_of_its_toolsets_and_no_others() {
     assert!(pipeline.call(call("read_file", json!({}))).await.is_ok());
     let outcome = pipeline.call(call("exec", json!({"command": "ls"}))).await;
     assert_eq!(code(&outcome), Some(Code::NotFound));
-    // What its caller may not do, or may do no more, it may not either.
+    // A denial for the caller holds for the worker, too, also after a change of the rules.
     let world = World {
         registry: Registry::new(tools(), vec![]),
         policy: Policy::new(
@@ -138,7 +138,7 @@ async fn it_has_the_tools_of_its_toolsets_and_no_others() {
 #[tokio::test]
 async fn its_file_forbids_and_asks_and_allows_nothing() {
     let custom = |approval: Value| json!({"custom": {"module": "math", "tools": ["fibonacci", "factorial"], "approval": approval}});
-    // What the caller's rules say of `fibonacci`, what the worker's file says, whether a person is asked.
+    // The caller's rule for `fibonacci`, the worker's file, and true if a person is asked.
     for (caller, own, asked) in [
         ("allow", json!({"default": "preApproved"}), Some(false)),
         ("allow", json!({}), Some(true)),
@@ -231,7 +231,7 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
             assert!(places.contains(&".mimir/workers/w.yml:7"), "{places:?}");
         }
     }
-    // And what the caller may not run is not run.
+    // Commands that the caller may not run are not run.
     let bench = bench(
         tools(),
         json!({"execApprovals": {"mode": "deny"}}),
@@ -252,7 +252,7 @@ async fn no_way_out_is_told_that_is_none() {
         tool.definition.approval = Decision::Ask;
     }
     let bench = bench(all, json!({}), Answer::No);
-    // It would allow; its caller asks, and to accept the worker once more changes nothing of that.
+    // The worker's file would allow it, but the caller's asks. Accepting the worker again does not change that.
     let worker = with_toolsets(
         json!({"custom": {"module": "math", "tools": ["factorial"], "approval": {"default": "preApproved"}}}),
     );

@@ -152,7 +152,6 @@ pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
 
 /// The possible names of one component: an ordinary name, and those of the rules if the glob selects a particular kind
 /// of file. A broad glob matches existing files without naming them.
-/// broad one finds is what lies there, and was not meant by name.
 fn names(part: &str, tokens: &[Token], own: bool, spoken: &Names<'_>) -> Vec<String> {
     let mut all = vec![ANY.to_owned()];
     if BROAD.iter().any(|name| matches(tokens, name)) {

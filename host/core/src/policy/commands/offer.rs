@@ -272,7 +272,6 @@ pub(super) fn builds(words: &[Word]) -> bool {
 
 /// The word that names the file a command runs, if any: a program by its path, or the argument of an interpreter. The
 /// code of a build is not named.
-/// given. What a build runs is named nowhere.
 pub(super) fn code(words: &[Word]) -> Option<&Word> {
     let program = words.first()?;
     let name = program.known()?;
@@ -343,7 +342,7 @@ mod tests {
             ("$x", None),
             ("git commit -m $x", Some("git commit *")),
             ("git $x", None),
-            // Where one more word says what is done, it is kept; where nobody knows that, all of them are.
+            // If one more word selects the action, it is kept; if that is unknown, all words are kept.
             ("gh repo view", Some("gh repo view *")),
             ("gh pr list --limit 3", Some("gh pr list *")),
             ("gh repo", Some("gh repo")),

@@ -1,4 +1,4 @@
-//! What is said of commands that were read already. How they are read from text is tested where that is done.
+//! Tests of the command rules with parsed commands. The parser has its own tests.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ impl Backend for Linked {
     }
 }
 
-/// Commands that see the workspace at `/work/here`; in the folder `own`, a file says which `cargo` it is.
+/// A runner for the workspace `/work/here`; a file in the folder `own` selects the version of `cargo`.
 struct Here;
 
 impl Runner for Here {
@@ -43,7 +43,8 @@ impl Runner for Here {
     }
 }
 
-/// Words between blanks: `$x` is unknown, `a*` a glob, `>a` and `<a` files that the shell opens, `A=1` a variable.
+/// Parses words between blanks: `$x` is unknown, `a*` a glob, `>a` and `<a` files that the shell opens, `A=1` a
+/// variable.
 fn simple(text: &str) -> Simple {
     let mut simple = Simple::default();
     for word in text.split(' ') {
@@ -76,7 +77,7 @@ fn simple(text: &str) -> Simple {
     simple
 }
 
-/// What is said of these commands, one after the other, where nothing is set.
+/// Evaluates these commands in order, without any settings.
 fn said(commands: &[&str]) -> Evaluation {
     let mut sample = tool("exec");
     sample.backend = Arc::new(Linked);
@@ -85,7 +86,7 @@ fn said(commands: &[&str]) -> Evaluation {
     judged(&policy, &sample, commands, &links, &Here)
 }
 
-/// What this policy says of them.
+/// Evaluates these commands under this policy.
 fn judged(
     policy: &Policy,
     sample: &Tool,
@@ -192,7 +193,7 @@ fn what_comes_over_the_network_is_not_run() {
         .map(|reason| reason.rule)
         .collect();
     assert_eq!(rules, ["danger: curl | sh", "danger: | sh"]);
-    // A circle, which no reader makes, ends.
+    // A cycle, which no parser creates, does not loop forever.
     script.commands[0].fed_by = Some(2);
     assert!(!danger::of_command(&script, 2).is_empty());
 }
@@ -226,7 +227,7 @@ fn files_are_judged_from_where_the_command_runs() {
         (&["ls >a"], Decision::Ask),
         (&["ls >/dev/null"], Decision::Allow),
         (&["ls >a*"], Decision::Ask),
-        // What is behind a link is where its target is.
+        // A `..` after a link is resolved from the link's target.
         (&["cat hooks/../a"], Decision::Ask),
         (&["cat hooks/.."], Decision::Ask),
         (&["cat a/../hooks/./../b"], Decision::Ask),
@@ -248,7 +249,7 @@ fn files_are_judged_from_where_the_command_runs() {
         (&["A=1 ls"], Decision::Allow),
         (&["PATH=. ls"], Decision::Ask),
         (&["echo /etc/passwd ~ .env"], Decision::Allow),
-        // A file of the workspace says which program it is.
+        // A file of the workspace selects the program's version.
         (&["cargo --version"], Decision::Allow),
         (&["cd own", "cargo --version"], Decision::Ask),
         (&["cd own", "command -v cargo"], Decision::Allow),

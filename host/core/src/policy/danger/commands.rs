@@ -144,15 +144,15 @@ const PATTERNS: &[(&str, &str, Test)] = &[
         is(seen.simple, &["rm"])
             && (has(&seen.simple.words, &["--recursive"], "rR") || seen.may_have_options())
     }),
-    ("dd", "writes blocks wherever it is told to", |seen| {
+    ("dd", "writes blocks to any file or device", |seen| {
         is(seen.simple, &["dd"])
     }),
-    ("find -delete", "removes what it finds", |seen| {
+    ("find -delete", "removes the files that it finds", |seen| {
         is(seen.simple, &["find"]) && arguments(seen.simple).any(|word| word == "-delete")
     }),
     (
         "fork bomb",
-        "starts itself again and again, until the machine stands still",
+        "multiplies its processes until the machine hangs",
         |seen| seen.simple.multiplies,
     ),
     ("mkfs", "makes or removes file systems", |seen| {
@@ -174,14 +174,14 @@ const PATTERNS: &[(&str, &str, Test)] = &[
     }),
     (
         "chmod 777",
-        "lets anybody write, or run as somebody else",
+        "lets other users write, or run as the owner",
         |seen| {
             let simple = seen.simple;
             let unclear = is(simple, &["chmod"]) && operand(&simple.words).is_some_and(is_unclear);
             unclear || is(simple, &["chmod", "install"]) && arguments(simple).any(is_wide_mode)
         },
     ),
-    ("chown -R", "gives whole folders to somebody else", |seen| {
+    ("chown -R", "gives whole folders to another user", |seen| {
         is(seen.simple, &["chown", "chgrp"])
             && (has(&seen.simple.words, &["--recursive"], "R") || seen.may_have_options())
     }),
@@ -190,7 +190,7 @@ const PATTERNS: &[(&str, &str, Test)] = &[
         let mut targets = simple.redirections.iter().filter(|one| one.writes);
         targets.any(|one| is_device(one.target.text())) || written(simple).any(is_device)
     }),
-    ("curl | sh", "runs what comes over the network", |seen| {
+    ("curl | sh", "runs code from the network", |seen| {
         let fetches = |programs: &[&str]| {
             let known = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
             programs.iter().any(|program| known.contains(program))
@@ -198,11 +198,11 @@ const PATTERNS: &[(&str, &str, Test)] = &[
         let takes = is(seen.simple, INTERPRETERS) || is(seen.simple, &["eval", "."]);
         takes && (fetches(&seen.fed) || fetches(&seen.nested) && runs_nested(seen.simple))
     }),
-    ("| sh", "runs what another program writes", |seen| {
+    ("| sh", "runs the output of another program", |seen| {
         let options = |word: &str| word.starts_with('-');
         is(seen.simple, SHELLS) && !seen.fed.is_empty() && arguments(seen.simple).all(options)
     }),
-    ("power", "stops the machine, or what runs on it", |seen| {
+    ("power", "stops the machine or its services", |seen| {
         is(
             seen.simple,
             &[
@@ -211,7 +211,7 @@ const PATTERNS: &[(&str, &str, Test)] = &[
         ) || is(seen.simple, &["kill"])
             && (arguments(seen.simple).any(|word| word == "-1") || seen.may_have_options())
     }),
-    ("system", "changes how the machine is set up", |seen| {
+    ("system", "changes the system configuration", |seen| {
         let programs = [
             "at",
             "batch",
@@ -236,23 +236,19 @@ const PATTERNS: &[(&str, &str, Test)] = &[
         ];
         is(seen.simple, &programs)
     }),
-    (
-        "history",
-        "reads or removes what was typed before",
-        |seen| {
-            is(seen.simple, &["fc", "history"])
-                || words(seen.simple).any(|word| word.ends_with("_history"))
-        },
-    ),
+    ("history", "reads or removes the command history", |seen| {
+        is(seen.simple, &["fc", "history"])
+            || words(seen.simple).any(|word| word.ends_with("_history"))
+    }),
     (
         "credentials",
         "is about a file that holds credentials",
         |seen| words(seen.simple).any(is_credentials),
     ),
-    ("git history", "throws away work or history", |seen| {
+    ("git history", "discards work or history", |seen| {
         is(seen.simple, &["git"]) && is_git_loss(&Plain::of(&seen.simple.words).words)
     }),
-    ("publish", "gives something to the public", |seen| {
+    ("publish", "publishes something", |seen| {
         let publish = [
             "cargo", "gem", "npm", "pnpm", "poetry", "twine", "uv", "yarn",
         ];
@@ -260,7 +256,7 @@ const PATTERNS: &[(&str, &str, Test)] = &[
     }),
     (
         "docker --privileged",
-        "gives a container the machine",
+        "gives a container access to the machine",
         |seen| {
             let wide = |word: &str| {
                 word == "--privileged"

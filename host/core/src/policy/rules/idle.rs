@@ -124,14 +124,14 @@ impl Rule {
             let names = tools.iter().map(|tool| tool.name().as_str());
             let first = self.tools.first();
             let near = first.map_or_else(String::new, |name| did_you_mean(name, names));
-            return Some(format!("is about no tool that is here.{near}"));
+            return Some(format!("matches no available tool.{near}"));
         }
         if let Some(why) = contradiction(&self.conditions) {
-            return Some(format!("can never speak: {why}."));
+            return Some(format!("can never match: {why}."));
         }
         let never: Option<Vec<Mismatch>> = about.iter().map(|tool| self.mismatch(tool)).collect();
         let why = never?.into_iter().next()?.of_all();
-        Some(format!("can never speak: {why}."))
+        Some(format!("can never match: {why}."))
     }
 
     /// Finds the reason for which the rule never applies to calls of this tool.
@@ -276,7 +276,7 @@ fn misfit(test: &Test, schema: &Value) -> Option<String> {
         Test::Exists => return None,
     };
     if !takes(schema, wanted) {
-        return Some(format!("is no {wanted} there"));
+        return Some(format!("is not of type {wanted}"));
     }
     if let Some(values) = schema["enum"].as_array()
         && !values.iter().any(|value| fits(test, value))

@@ -11,7 +11,7 @@ fn book(rules: Value) -> Result<Policy, PolicyError> {
     Policy::new(&config, "config.yml")
 }
 
-/// What one rule with this `when` says of the arguments.
+/// Returns true if one rule with this decision and `when` matches the arguments.
 fn speaks(decision: &str, when: Value, arguments: Value) -> bool {
     let policy = book(json!([{"when": when, "decision": decision}])).unwrap();
     let mut evaluation = Evaluation::default();
@@ -109,7 +109,7 @@ fn another_spelling_of_a_path_is_no_way_round() {
             "{path}"
         );
     }
-    // What allows says exactly what: no other spelling, no other case.
+    // A rule that allows is exact: other spellings and other cases do not match.
     let docs = json!({"path": {"glob": "docs/**"}});
     for path in ["docs/../src/a", "./docs/a", "DOCS/a", "docs/../../etc"] {
         assert!(
@@ -146,7 +146,7 @@ fn of_many_values_one_is_enough_to_deny_and_all_are_needed_to_allow() {
         json!({"paths": ["docs/a", "docs/b"]})
     ));
     assert!(!speaks("allow", when, json!({"paths": []})));
-    // A text with control characters is no list.
+    // A text with control characters does not equal a list.
     let when = json!({"a": {"equals": ["x", "y"]}});
     assert!(!speaks("allow", when, json!({"a": ["x\",\"y"]})));
 }
@@ -183,7 +183,7 @@ fn an_example_that_fails_refuses_the_file_and_is_shown() {
     assert_eq!(rule("noMatch", json!({"path": "src"})), Ok(()));
     assert_eq!(
         rule("match", json!({"path": "src"})).unwrap_err(),
-        r#"config.yml: policy.rules[0] (no secrets) does not speak of its `match` example: {"path":"src"}"#
+        r#"config.yml: policy.rules[0] (no secrets) does not match its `match` example: {"path":"src"}"#
     );
     assert!(
         rule("noMatch", json!({"path": "secrets"}))
@@ -193,7 +193,7 @@ fn an_example_that_fails_refuses_the_file_and_is_shown() {
     assert!(
         rule("match", json!("secrets"))
             .unwrap_err()
-            .contains("no object")
+            .contains("not a JSON object")
     );
 }
 
@@ -278,7 +278,7 @@ fn rules_that_miss_some_of_their_tools_name_them() {
             "{lines:?}"
         );
         assert_eq!(
-            count("`odd`, where `path` is no string there"),
+            count("`odd`, where `path` is not of type string"),
             1,
             "{lines:?}"
         );
@@ -296,7 +296,7 @@ fn rules_that_miss_some_of_their_tools_name_them() {
     );
 }
 
-/// What a tool does in the middle of a call is judged by what it is then, whatever arguments the tool takes.
+/// Effects of a call are matched by their own arguments, whatever arguments the tool takes.
 #[test]
 fn rules_about_effects_speak_of_tools_that_have_them() {
     let when = |name: &str| json!({"tools": ["sample"], "when": {name: {"glob": "x**"}}, "decision": "deny"});
@@ -322,7 +322,7 @@ fn rules_about_effects_speak_of_tools_that_have_them() {
         assert_eq!(policy.idle(&[&closed]).len(), dead, "{name}");
         assert_eq!(policy.idle(&[&sends]).len(), of_sender, "{name}");
     }
-    // Beside an argument that it does not take, it is about calls and not about requests.
+    // With an argument that requests do not have, the rule is only about calls.
     let both = json!({"tools": ["sample"], "when": {"url": {"glob": "x"}, "file": {"glob": "y"}}, "decision": "deny"});
     assert_eq!(book(json!([both])).unwrap().idle(&[&sends]).len(), 1);
 }
@@ -382,6 +382,6 @@ fn a_rule_that_guards_less_than_it_seems_to_is_told() {
         json!({"when": {"path": {"equals": "a", "regex": "^b"}}, "decision": "deny"}),
         json!({"when": {"path": {"equals": "a", "glob": "b*"}}, "decision": "ask"}),
     ] {
-        assert!(told(never.clone()).contains("can never speak"), "{never}");
+        assert!(told(never.clone()).contains("can never match"), "{never}");
     }
 }

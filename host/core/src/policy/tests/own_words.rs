@@ -1,4 +1,4 @@
-//! What a tool says of itself against what is set for it, and content that says what it is in base64.
+//! Tests of a tool's own default against its settings, and of content with a base64 encoding.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn the_word_for_all_custom_tools_stands_in_for_those_that_have_none() {
     assert_eq!(
         decision(&unread, &tool),
         Decision::Ask,
-        "nobody has accepted it"
+        "the file is not accepted"
     );
 }
 
@@ -76,6 +76,10 @@ fn content_in_base64_is_judged_as_what_it_is() {
         assert_eq!(judged(&hidden), expected);
         assert_eq!(judged(&json!({"content": "curl x"})), expected);
         let reasons = judged(&json!({"content": "Y3VybCB4IHwgc2g="}));
-        assert_ne!(reasons, Decision::Deny, "it is no base64 for anybody");
+        assert_ne!(
+            reasons,
+            Decision::Deny,
+            "content without an encoding is not decoded"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Single files of a workspace, reached by no link: a command may put one anywhere, at any moment.
+//! Access to single files of a workspace without following links: a command may create a link anywhere, at any moment.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::SUFFIX;
 
-/// Gives what is at a path below the workspace a name at which nobody obeys it, and says which. No link on the way is
+/// Renames a path below the workspace so that no program obeys it, and returns the new name. No link on the way is
 /// followed: a command could have it lead anywhere.
 pub(super) fn aside(workspace: &Path, path: &str) -> Option<String> {
     let path = Path::new(path);
@@ -25,7 +25,7 @@ pub(super) fn aside(workspace: &Path, path: &str) -> Option<String> {
     })
 }
 
-/// A folder that is open, so that nobody puts another one in its place.
+/// An open folder, so that it cannot be replaced by another one in between.
 #[cfg(target_os = "linux")]
 struct Folder(std::os::fd::OwnedFd);
 
@@ -35,7 +35,7 @@ impl Folder {
         crate::sandbox::open_by_no_link(folder).ok().map(Self)
     }
 
-    /// Nothing is replaced.
+    /// Renames an entry without replacing an existing file.
     fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
         let no_replace = rustix::fs::RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&self.0, from, &self.0, to, no_replace).ok()
@@ -64,7 +64,7 @@ impl Folder {
     }
 }
 
-/// The bytes of a regular file that no link leads to, if there are no more of them.
+/// Reads a regular file without following links, if it has at most `most` bytes.
 pub(super) fn read(path: &Path, most: usize) -> Option<Vec<u8>> {
     let file = open(path)?;
     if !file.metadata().ok()?.is_file() {
@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path, most: usize) -> Option<Vec<u8>> {
 #[cfg(target_os = "linux")]
 fn open(path: &Path) -> Option<std::fs::File> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    // A pipe is not waited for.
+    // Without `NONBLOCK`, opening a pipe would wait.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     file.ok().map(Into::into)

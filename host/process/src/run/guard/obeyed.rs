@@ -7,7 +7,7 @@ use std::path::Path;
 pub(super) struct Stamp {
     size: u64,
     modified: Option<std::time::SystemTime>,
-    /// Its number, where there are such.
+    /// The inode number, on systems that have one.
     number: u64,
 }
 

@@ -1,7 +1,7 @@
-//! A repository that a command has made: whether git, in a person's hands, would run something for it.
+//! Checks of a repository that a command has created: whether git, run by a person, would run a program because of it.
 //!
-//! What `git init` and `git clone` write is let: settings that name no program and no other file, and hooks that are
-//! samples. A list says which settings, since git has more of the other kind with every release.
+//! The files that `git init` and `git clone` write are allowed: settings that name no program and no other file, and
+//! hooks that are samples. The settings are an allow list, since each release of git adds more that run programs.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::SUFFIX;
 use super::file::read;
 
-/// Bytes of a file of settings: more is none that git has written.
+/// Maximum number of bytes of a settings file: git writes none that is longer.
 const CONFIG_MOST: usize = 64 << 10;
 
 /// Settings that `git init`, `git clone` and people's usual `git config` write, by section. `*` is any key.
@@ -84,10 +84,10 @@ const PLAIN: [(&str, &[&str]); 24] = [
     ("tag", &["gpgsign", "sort"]),
 ];
 
-/// What of the repository at this place, a folder `.git`, may not stay, and why, in words.
+/// Returns the paths in the repository at `git`, a folder `.git`, that may not stay, each with the reason.
 pub(super) fn refused(workspace: &Path, git: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    // They lead git to settings elsewhere, and are of a worktree alone.
+    // They lead git to settings elsewhere, and only worktrees have them.
     for name in ["commondir", "gitdir"] {
         let path = format!("{git}/{name}");
         if workspace.join(&path).symlink_metadata().is_ok() {
@@ -95,7 +95,7 @@ pub(super) fn refused(workspace: &Path, git: &str) -> Vec<(String, String)> {
         }
     }
     of_folder(workspace, git, false, &mut all);
-    // Of its submodules, at any depth, and of its worktrees.
+    // Also for its submodules, at any depth, and its worktrees.
     let mut open = vec![format!("{git}/modules"), format!("{git}/worktrees")];
     while let Some(at) = open.pop() {
         for (name, path) in folders(workspace, &at) {
@@ -109,7 +109,7 @@ pub(super) fn refused(workspace: &Path, git: &str) -> Vec<(String, String)> {
     all
 }
 
-/// Whether a file `HEAD` makes a repository of its folder that git would run something for.
+/// Returns true if a file `HEAD` makes its folder a repository for which git would run a program.
 pub(super) fn of_head(workspace: &Path, head: &str) -> bool {
     let folder = head.rsplit_once('/').map_or("", |(folder, _)| folder);
     let at = workspace.join(folder);
@@ -120,7 +120,7 @@ pub(super) fn of_head(workspace: &Path, head: &str) -> bool {
     !all.is_empty()
 }
 
-/// Whether a file `.git` leads to what a repository of this workspace keeps of a submodule or of a worktree.
+/// Returns true if a file `.git` leads to the folder of a submodule or a worktree in a repository of this workspace.
 pub(super) fn leads_on(workspace: &Path, file: &str) -> bool {
     let leads = || {
         let text = String::from_utf8(read(&workspace.join(file), 4096)?).ok()?;
@@ -140,7 +140,7 @@ pub(super) fn leads_on(workspace: &Path, file: &str) -> bool {
     })
 }
 
-/// The settings and the hooks in one folder.
+/// Checks the settings and the hooks in one folder.
 fn of_folder(workspace: &Path, at: &str, inner: bool, all: &mut Vec<(String, String)>) {
     let below = |name: &str| match at {
         "" => name.to_owned(),
@@ -159,7 +159,7 @@ fn of_folder(workspace: &Path, at: &str, inner: bool, all: &mut Vec<(String, Str
                 let why = format!("has git run or obey something by `{setting}`");
                 all.push((path, why));
             }
-            None => all.push((path, "is no file of settings that git writes".to_owned())),
+            None => all.push((path, "is not a settings file as git writes it".to_owned())),
         }
     }
     let hooks = below("hooks");
@@ -198,7 +198,7 @@ fn folders(workspace: &Path, at: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The first setting that is not on the list, or what cannot be read as one.
+/// Returns the first setting that is not on the list, or the first line that cannot be parsed.
 fn unusual(text: &str, inner: bool) -> Option<String> {
     let mut section = String::new();
     for line in text.lines() {
@@ -207,7 +207,7 @@ fn unusual(text: &str, inner: bool) -> Option<String> {
             continue;
         }
         if let Some(rest) = line.strip_prefix('[') {
-            // A name with a `]` in it ends elsewhere than here, and what follows is then no setting.
+            // Git ends a name with a `]` in it elsewhere, and then reads the rest differently.
             let Some((head, after)) = rest.split_once(']') else {
                 return Some(line.to_owned());
             };
@@ -228,7 +228,7 @@ fn unusual(text: &str, inner: bool) -> Option<String> {
 }
 
 fn is_plain(section: &str, key: &str, value: &str, inner: bool) -> bool {
-    // The next line would be a part of this value, and an escaped one is not what it seems.
+    // The next line would be a part of this value, and an escaped one has another meaning than its text.
     if value.contains('\\')
         || value.contains("::")
         || value.trim_start_matches('"').starts_with(['!', '-'])
@@ -237,7 +237,7 @@ fn is_plain(section: &str, key: &str, value: &str, inner: bool) -> bool {
     }
     match (section, key) {
         ("core", "fsmonitor") => value == "false",
-        // A submodule's own files are beside the folder `.git` that it is in.
+        // A submodule's own files are next to the `.git` folder that it is in.
         ("core", "worktree") => inner && value.starts_with("../"),
         ("submodule", "update") => matches!(value, "checkout" | "rebase" | "merge" | "none"),
         _ => PLAIN

@@ -1,17 +1,18 @@
-//! What breaks a rule anywhere in a workspace and was not there when a command began.
+//! Paths anywhere in a workspace that break a rule and did not exist when a command began.
 //!
-//! It is found by looking through all of it, as is done before a command starts to cover what is there, and set aside:
-//! every rule that keeps something for people holds at any depth, since a folder below may be opened in an editor, an
-//! agent, a shell or git like the workspace itself. But for these:
+//! They are found by a search of the whole workspace, like the one that finds the paths to cover before a command
+//! starts, and renamed. Every rule that reserves a path for people applies at any depth, since a folder below may be
+//! opened in an editor, an agent, a shell or git like the workspace itself. The exceptions are:
 //!
-//! - A repository that a command makes (`git init`, `git clone`) has settings and a folder of hooks by itself. Settings
-//!   that name no program, and hooks that are samples, stay (see [`repository`]).
-//! - `.husky` and `.githooks` in such a repository are folders as any other, as long as its settings do not name them.
-//! - What a command makes in folders of what was downloaded or built, such as `node_modules`, is not looked at: packages
-//!   bring settings of the editors of those who made them, and nobody opens those folders.
-//! - A secret that a command writes is its own, but `.envrc` is run by shells.
+//! - A repository that a command creates (`git init`, `git clone`) has settings and a folder of hooks from the start.
+//!   Settings that name no program, and hooks that are samples, stay (see [`repository`]).
+//! - `.husky` and `.githooks` in such a repository are folders like any other, as long as its settings do not name
+//!   them.
+//! - Folders with downloads or build results, such as `node_modules`, are not searched: packages contain the editor
+//!   settings of their authors, and people do not open those folders.
+//! - A secret that a command writes is its own, except `.envrc`, which shells run.
 //!
-//! Never here: what is right in the workspace, which is looked at far more often (see the room above).
+//! Out of scope: paths in the root of the workspace, which are checked far more often (see the parent module).
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use super::repository;
 use super::{Made, SUFFIX};
 use crate::sandbox::{Ground, INNER, NOT_OURS, OBEYED, denied_below, inner, named_by_rules};
 
-/// A secret to mimir, and a script to shells that enter its folder.
+/// A secret to mimir, and a script for shells that enter its folder.
 const ENVRC: &str = ".envrc";
 
 /// The folder of the submodules in a repository.
@@ -33,13 +34,13 @@ const MODULES: &str = "modules";
 /// Files of a repository that git obeys, and that every tool working with it may have to write.
 const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
 
-/// Ours; it is covered.
+/// The folder of mimir, which is covered.
 const OURS: &str = ".mimir";
 
-/// Names that rules about what is no folder have, spelled in any way, are no longer than this.
+/// Maximum length of the names in rules about paths that are not folders, in any spelling.
 const LEAF_MOST: usize = 16;
 
-/// Something that rules speak of.
+/// A path that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Match {
     /// Below the workspace.
@@ -50,25 +51,25 @@ struct Match {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// It may not be made.
+    /// It may not be created.
     Kept,
     /// A folder `.git`.
     Repository,
     /// A file `.git`, which leads to such a folder.
     Leads,
-    /// A file `HEAD`, which may make a repository of the folder that it is in.
+    /// A file `HEAD`, which may make its folder a repository.
     Head,
-    /// Where a repository may have its hooks.
+    /// A folder from which a repository may run hooks.
     Hooks,
 }
 
-/// A workspace, or a folder beside it, as it was when a command began.
+/// A workspace, or another writable folder, in its state when a command began.
 pub(super) struct Tree {
-    /// What paths begin at.
+    /// The folder to which paths are relative.
     base: PathBuf,
-    /// The folder, below that.
+    /// The folder to search, relative to `base`.
     start: String,
-    /// The workspace, where this is another folder: that is looked at by itself.
+    /// The workspace, if this is another folder that contains it: the workspace is searched by itself.
     without: Option<PathBuf>,
     rules: PathRules,
     /// Folders in it that the command cannot change.
@@ -123,13 +124,14 @@ impl HiddenKind {
     }
 }
 
-/// What a search has set aside.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
     pub(super) made: Vec<Made>,
-    /// Files that agents and tools obey, and that are new or not what they were.
+    /// Files that agents and tools obey, and that are new or have changed.
     pub(super) obeyed: Vec<String>,
-    /// Whether the command is to end for it: a repository that it fetches may hold anything, and is fetched as a whole.
+    /// True if the command must end. Paths in a repository that it fetches do not count: a fetched repository may
+    /// contain any file, and is fetched as a whole.
     pub(super) ends: bool,
 }
 
@@ -149,7 +151,7 @@ impl Tree {
         }
     }
 
-    /// Takes what is there now for what was there before.
+    /// Records the current state as the one before the command.
     pub(super) fn begun(mut self, closed: Vec<PathBuf>) -> Self {
         self.closed = closed;
         let walked = self.walk();
@@ -157,7 +159,7 @@ impl Tree {
         let repositories = walked.matches.iter().filter(is_repository);
         self.repositories = repositories.map(|one| one.path.clone()).collect();
         (self.obeyed, self.hidden) = (walked.obeyed, walked.hidden);
-        // A walk does not go into what is read-only.
+        // A walk does not enter read-only folders.
         let kept = walked
             .matches
             .iter()
@@ -170,7 +172,7 @@ impl Tree {
         self
     }
 
-    /// Finds what is hidden in a folder that is read-only.
+    /// Finds hidden paths in a read-only folder.
     fn hide_below(&mut self, folder: String) {
         let mut open = vec![folder];
         while let Some(at) = open.pop() {
@@ -202,12 +204,12 @@ impl Tree {
         }
     }
 
-    /// Finds what a person denies in a folder in which no other rule counts.
+    /// Finds paths that a person denies, in a folder where no other rule applies.
     fn denied(&self, at: &str) -> Vec<Hidden> {
         if !self.rules.may_deny_below(at) {
             return Vec::new();
         }
-        // What cannot be read here stopped the command before it began, when its covers were looked for.
+        // An unreadable folder has stopped the command before it began, when the paths to cover were searched.
         let denied = denied_below(&self.base, &self.rules.of_person(), at).unwrap_or_default();
         denied
             .into_iter()
@@ -227,7 +229,7 @@ impl Tree {
         &self.repositories
     }
 
-    /// Looks through all of it, and sets aside what may not be there.
+    /// Searches the whole tree, and renames forbidden paths.
     pub(super) fn search(&self) -> Searched {
         let walked = self.walk();
         let new: Vec<Match> = walked
@@ -248,7 +250,7 @@ impl Tree {
         };
         let is_fetched = |path: &str| {
             let mut all = repositories.iter();
-            // One that is right in the workspace makes nothing else new.
+            // A repository in the root of the workspace does not make other paths part of a fetch.
             all.any(|repository| path.starts_with(&above(repository)) && *repository != ".git")
         };
         let mut searched = Searched::default();
@@ -286,7 +288,7 @@ impl Tree {
         searched
     }
 
-    /// A path as a person reads it: below the workspace, or, beside it, in full.
+    /// Returns a path for messages: relative in the workspace, absolute elsewhere.
     fn shown(&self, path: String) -> String {
         match &self.without {
             None => path,
@@ -294,7 +296,7 @@ impl Tree {
         }
     }
 
-    /// All that rules speak of.
+    /// Finds all paths that a rule matches.
     fn walk(&self) -> Walked {
         let mut found = Walked::default();
         if self.rules.rules().is_empty() {
@@ -316,7 +318,7 @@ impl Tree {
             let entries = folder.read_dir();
             let scope = self.rules.scope(&at);
             for entry in entries.into_iter().flatten().flatten() {
-                // No rule matches a name that is no text.
+                // No rule matches a name that is not UTF-8.
                 let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
                 else {
                     continue;
@@ -352,7 +354,7 @@ impl Tree {
                     Verdict::Hidden { rule } if rule.text() == ENVRC => Some(rule),
                     Verdict::Hidden { .. } => continue,
                     Verdict::Free if kind.is_symlink() && named_by_rules(name.as_ref()) => {
-                        // What it leads to would be obeyed under this name.
+                        // The target of the link would be obeyed under this name.
                         let below = self.rules.may_cover_below(&path);
                         below.filter(|rule| rule.shield() == Shield::ReadOnly)
                     }
@@ -371,7 +373,7 @@ impl Tree {
         found
     }
 
-    /// A repository, and what in it rules speak of. Its folder of hooks is covered where it was there.
+    /// Finds paths in a repository that a rule matches. Its folder of hooks is covered if it existed before.
     fn repository(&self, at: &str, found: &mut Walked) {
         for name in OBEYED_OF_GIT {
             let path = format!("{at}/{name}");
@@ -409,7 +411,7 @@ impl Tree {
         }
     }
 
-    /// Collects them for a repository that is not called `.git`.
+    /// Finds them in a repository that is not called `.git`.
     fn repository_by_another_name(&self, found: &mut Vec<Match>) {
         let Some(rule) = self.rules.check(".git/config").against_writing() else {
             return;
@@ -425,7 +427,7 @@ impl Tree {
         }
     }
 
-    /// What the repositories in such a folder obey, where a command may write to them.
+    /// Finds the files that the repositories in such a folder obey, if a command may write to them.
     fn inner(&self, at: &str, rule: &Rule, found: &mut Vec<Match>) {
         if self.closed.contains(&self.base.join(at)) {
             return;
@@ -462,6 +464,6 @@ impl Match {
     }
 
     fn kept(&self) -> String {
-        format!("the rule `{}` keeps for people", self.rule)
+        format!("the rule `{}` reserves for people", self.rule)
     }
 }

@@ -1,9 +1,9 @@
-//! What a container is made like: all that is settled before a command enters it.
+//! Configuration of a container, complete before a command enters it.
 //!
-//! A mount is of what is there when it is made, and over what is there. If that is replaced later, as editors do when
-//! they save, the mount is of what was there before, or is gone. So what every mount is of, and over, is kept with it,
-//! and a container that waits is used only if nothing of that is another by now. Whether the engine has mounted just that
-//! is looked at before a command enters (see `mounted.rs`).
+//! A mount refers to the file at its source and target at the time when the container is made. If either is replaced
+//! later, as editors do when they save, the mount still shows the old file, or is gone. So the blueprint records the
+//! source and target of every mount, and a prepared container is used only if all of them are unchanged. Before a
+//! command enters, the actual mounts are compared with the blueprint (see `mounted.rs`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,40 +21,42 @@ use super::{HOME, NAME, TEMP, text};
 use crate::sandbox::shield::{Beside, Cover, covers, covers_beside};
 use crate::sandbox::{Bound, Fault, Seen, Spec};
 
-/// Memory that temporary files and the home may have. It counts as the command's.
+/// Mount options of the temporary folder and the home, at most 2 GiB each. Their memory counts towards the limit of
+/// the command.
 const TEMPORARY: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
 
-/// An empty folder that can be listed: programs that walk a tree go on.
+/// Mount options of an empty folder that can be listed, so that programs that walk a tree continue.
 const NOTHING: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
 
-/// Podman copies what is under such a folder into it, unless it is told not to. Docker does not know the word.
+/// Mount option that keeps Podman from copying the image's files into such a folder. Docker does not know the option.
 const EMPTY: &str = ",notmpcopyup";
 
-/// Waits until nobody holds its input any more, which is when whoever made the container is gone, and then takes all else
-/// with it. It does not end when all processes are asked to end, so that they have the time to. The shell stays, as the
-/// first process, and collects those that nobody waits for: not every engine has a program that does.
+/// First process of a container. It waits until its input closes, which happens when the process that made the
+/// container has ended, and then ends, with all other processes of the container. It ignores SIGTERM, so that the
+/// other processes have time to handle it. The shell stays as the first process and reaps orphaned processes: not
+/// every engine has an init program.
 const WAIT: [&str; 3] = ["sh", "-c", "trap '' TERM; cat >/dev/null; exit"];
 
-/// The period over which processor time is measured, in microseconds: the kernel's own.
+/// The period over which processor time is measured, in microseconds: the kernel's default.
 const PERIOD: i64 = 100_000;
 
-/// Processes that a user may have in all, in containers of Podman: what that allows itself. What a command may have is
-/// bounded by its control group.
+/// Limit of processes per user, across all containers of Podman: Podman's own default. The control group limits the
+/// processes of a single command.
 const PROCESSES: u64 = 32_768;
 
-/// What no workspace may be in: what a container is made of, and what speaks for the whole machine.
+/// Folders that no workspace may be in: the container's own system folders, and those that control the whole machine.
 const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
 
-/// What no workspace may hold, beside that: it would take the place of the image's.
+/// More folders that no workspace may contain, since it would replace those of the image.
 const IMAGE: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/var"];
 
-/// A container that is yet to be made.
+/// Configuration of a container that is not made yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blueprint {
     pub(super) body: ContainerCreateBody,
-    /// What its mounts are of, and over.
+    /// Sources and targets of the mounts.
     mounted: Vec<Mounted>,
-    /// What is covered beside the workspace.
+    /// Protected paths outside the workspace.
     beside: Vec<Seen>,
     workspace: PathBuf,
 }
@@ -68,7 +70,7 @@ impl Blueprint {
             let at = Path::new(mount.target.as_deref().unwrap_or_default());
             let of = mount.source.as_deref().map(Path::new);
             let over = |(part, _): &(PathBuf, bool)| at != part && at.starts_with(part);
-            // A folder from elsewhere may be where nothing is.
+            // Other folders may be mounted at a target that does not exist.
             let covers = parts.iter().any(over) && spec.mounts.iter().all(|mount| mount.at != at);
             let writable = mount.read_only == Some(false);
             Mounted::new(at, of, covers, writable)
@@ -82,11 +84,11 @@ impl Blueprint {
             user: Some(facts.user()),
             hostname: Some("mimir".to_owned()),
             working_dir: Some(text(spec.workspace.clone())?),
-            // It holds the container open, and what is written to it is nothing.
+            // The container runs as long as its input is open; nothing is written to it.
             attach_stdin: Some(true),
             open_stdin: Some(true),
             stdin_once: Some(true),
-            // The image's own would run beside the command.
+            // The image's own health check would run in parallel with the command.
             healthcheck: Some(HealthConfig {
                 test: words(&["NONE"]),
                 ..HealthConfig::default()
@@ -110,7 +112,7 @@ impl Blueprint {
         &self.workspace
     }
 
-    /// Folders of this machine that can be written to in it.
+    /// Folders of this machine that commands in the container can write to.
     pub(super) fn writable(&self) -> Vec<PathBuf> {
         let host = self.body.host_config.as_ref();
         let mounts = host.and_then(|host| host.mounts.as_deref());
@@ -121,18 +123,18 @@ impl Blueprint {
             .collect()
     }
 
-    /// What it is to have mounted.
+    /// Mounts that the container must have.
     pub(super) fn mounted(&self) -> &[Mounted] {
         &self.mounted
     }
 
-    /// What is covered, in the workspace and beside it.
+    /// Masked paths, in the workspace and outside it.
     pub(super) fn covered(&self) -> Vec<Seen> {
         let covered = self.mounted.iter().filter_map(Mounted::covers);
         covered.chain(&self.beside).cloned().collect()
     }
 
-    /// Whether it can be told if what its mounts are of and over is still there.
+    /// Returns true if a later replacement of any source or target of the mounts can be detected.
     pub(super) fn keeps(&self) -> bool {
         self.mounted
             .iter()
@@ -156,12 +158,12 @@ fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
     let folders = hidden.map(|at| (at, options(NOTHING))).chain(temporary);
     let mut security = vec!["no-new-privileges".to_owned()];
     if facts.selinux {
-        // Else nothing of this machine can be read, and to label it anew would change the person's files.
+        // Without this, SELinux denies all access to mounted files; relabelling would change the user's files.
         security.push("label=disable".to_owned());
     }
     HostConfig {
         memory,
-        // As much as the memory alone, which is none beside it.
+        // Memory and swap together; equal to `memory`, so that no swap is available.
         memory_swap: memory,
         pids_limit: held(facts.pids, spec.bounds.processes),
         cpu_period: spec.bounds.cpu.map(|_| PERIOD),
@@ -178,7 +180,7 @@ fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
         security_opt: Some(security),
         userns_mode: facts.user_space().map(str::to_owned),
         init: Some(false),
-        // What is said by a command goes to whoever asked for it, and to no file of the engine's.
+        // Output goes only to the attached client, and to no log file of the engine.
         log_config: Some(HostConfigLogConfig {
             typ: Some("none".to_owned()),
             config: None,
@@ -187,8 +189,8 @@ fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
     }
 }
 
-/// What a process may use up by itself. Nothing is more than whoever runs us may have: an engine with no more rights
-/// than that could start nothing.
+/// Resource limits of each process. None exceeds the limits of this process: an engine with the same rights could not
+/// start the container.
 fn limits(facts: &Facts, spec: &Spec) -> Vec<ResourcesUlimits> {
     let own = |resource| rustix::process::getrlimit(resource).maximum;
     let files = spec.bounds.open_files;
@@ -199,7 +201,7 @@ fn limits(facts: &Facts, spec: &Spec) -> Vec<ResourcesUlimits> {
         limit("core", 0),
     ];
     if facts.podman {
-        // It would set one that is more than it may have itself.
+        // Podman would otherwise set a limit above its own.
         let most = own(Resource::Nproc).unwrap_or(PROCESSES);
         limits.push(limit("nproc", most.min(PROCESSES)));
     }
@@ -218,7 +220,7 @@ fn limit(name: &str, value: u64) -> ResourcesUlimits {
     }
 }
 
-/// All that a command sees beside the image, and what covers some of that.
+/// Collects the mounts of the workspace, the additional folders, and the masks over protected paths.
 fn mounts(spec: &Spec, beside: &[Beside]) -> Result<Vec<Mount>, Fault> {
     let parts = spec.parts();
     let mut mounts = Vec::new();
@@ -239,7 +241,7 @@ fn mounts(spec: &Spec, beside: &[Beside]) -> Result<Vec<Mount>, Fault> {
     for one in beside {
         mounts.push(cover(one.from.clone(), one.at.clone(), one.with, None)?);
     }
-    // A part that was asked for twice is one, and the cover of a part goes before it.
+    // Removes duplicate targets; a mask replaces a mount of the same part.
     let mut seen = HashMap::new();
     for mount in mounts {
         seen.insert(mount.target.clone(), mount);
@@ -271,7 +273,7 @@ fn cover(
     match with {
         Cover::Pin => bind(from, at, true),
         Cover::ReadOnly => bind(from, at, false),
-        // An empty one, that takes what is written to it and keeps nothing.
+        // An empty file that discards writes.
         Cover::Nothing { folder: false } => bind("/dev/null".into(), at, false),
         Cover::Nothing { folder: true } => Ok(Mount {
             target: Some(text(at)?),
@@ -281,7 +283,8 @@ fn cover(
     }
 }
 
-/// Whether a container with this workspace and these mounts would still be one. `socket` is the engine's.
+/// Checks that the workspace and the mounts do not expose the engine or replace system folders. `socket` is the
+/// engine's.
 pub(super) fn fits(spec: &Spec, socket: &Path) -> Result<(), Fault> {
     let workspace = &spec.workspace;
     let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
@@ -289,12 +292,12 @@ pub(super) fn fits(spec: &Spec, socket: &Path) -> Result<(), Fault> {
     if inside || ours.any(|at| Path::new(at).starts_with(workspace)) {
         return Err(Fault::Workspace(workspace.clone()));
     }
-    // Who speaks with the engine has the whole machine.
+    // Access to the engine's socket is access to the whole machine.
     if socket.starts_with(workspace) {
         return Err(Fault::Mount {
             at: workspace.clone(),
             why: format!(
-                "the socket of the container engine is in it: `{}`",
+                "it contains the socket of the container engine: `{}`",
                 socket.display()
             ),
         });
@@ -308,7 +311,7 @@ pub(super) fn fits(spec: &Spec, socket: &Path) -> Result<(), Fault> {
         };
         if socket.starts_with(&mount.from) {
             return fault(format!(
-                "`{}` holds the socket of the container engine",
+                "`{}` contains the socket of the container engine",
                 mount.from.display()
             ));
         }
@@ -316,7 +319,9 @@ pub(super) fn fits(spec: &Spec, socket: &Path) -> Result<(), Fault> {
             .iter()
             .any(|at| Path::new(at).starts_with(&mount.at))
         {
-            return fault("the container has one of its own there".to_owned());
+            return fault(
+                "the container creates this folder itself; mount at another path".to_owned(),
+            );
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The engine: what it is, and the few things that it is asked for.
+//! Connection to a container engine: its properties, and the removal of containers.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,29 +24,30 @@ use super::owner::{LABEL, Owner};
 use super::set_id::Left;
 use crate::sandbox::Fault;
 
-/// Seconds that an engine has for an answer. To start a container on a slow disk takes some; more is no answer.
+/// Seconds until a request to the engine times out. Starting a container on a slow disk can take several seconds.
 const ANSWER: u64 = 30;
 
-/// How long an engine that has answered once may take to say what it is. Podman takes some seconds on a busy machine;
-/// nobody waits for longer.
+/// Time limit for an engine that has answered a ping to report its properties. Podman can take some seconds on a busy
+/// machine.
 pub(super) const FIRST: Duration = Duration::from_secs(10);
 
-/// How long a container may take to be removed when nobody needs it any more.
+/// Time limit to remove a container.
 const REMOVE: Duration = Duration::from_secs(10);
 
-/// How long an engine may take for one answer about a container that it may be making: then it is asked again.
+/// Time limit of one removal request for a container that the engine may still be making; then the request is
+/// repeated.
 const MAKING: Duration = Duration::from_secs(2);
 
-/// How often it is tried; and where an engine was asked to make it and nobody could wait for the answer, how often it is
-/// looked whether it has made one. With `AGAIN` in between.
+/// Attempts to remove a container; and additional attempts where the reply to the creation request was never received,
+/// so that the container may appear later. `AGAIN` is the pause between attempts.
 const REMOVALS: u32 = 20;
 const LOOKS: u32 = 50;
 
-/// How often a container is ended that does not, and how long it has in between: two seconds in all.
+/// Attempts to kill a container, and the pause between them: two seconds in total.
 const KILLS: u32 = 20;
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Who has made a socket, if that can be said.
+/// Returns the user ID of the process that serves a socket, if the system reports it.
 async fn served_by(socket: &Path) -> Option<u32> {
     let stream = tokio::net::UnixStream::connect(socket).await.ok()?;
     Some(stream.peer_cred().ok()?.uid())
@@ -54,9 +55,9 @@ async fn served_by(socket: &Path) -> Option<u32> {
 
 /// A container that is to be removed.
 pub(super) enum Discarded {
-    /// The one with this identity, and what its command may have left.
+    /// An existing container by its ID, and the folders to check for set-ID files of its command.
     Made(String, Option<Left>),
-    /// The one that has this name, if there comes to be one.
+    /// A container by its name, which the engine may still be making.
     Asked(String),
 }
 
@@ -77,20 +78,20 @@ impl Discarded {
     }
 }
 
-/// A container engine. Dropping it waits until what it was to remove is removed.
+/// A container engine. Dropping it waits until all pending removals are complete.
 pub(super) struct Engine {
     pub(super) docker: Docker,
     pub(super) facts: Facts,
-    /// Where it listens, without any links.
+    /// Canonical path of the socket.
     pub(super) socket: PathBuf,
-    /// Where to put containers that nobody needs any more, and who removes them.
+    /// Queue of containers to remove, and the thread that removes them.
     cleaner: Mutex<Option<(UnboundedSender<Discarded>, JoinHandle<()>)>>,
 }
 
 impl Engine {
-    /// An engine that answers at all within `patience`.
+    /// Connects to an engine that answers a ping within `patience`.
     pub(super) async fn connect(socket: &Path, patience: Duration) -> Result<Self, String> {
-        let name = socket.to_str().ok_or("its name is no text")?;
+        let name = socket.to_str().ok_or("its path is not valid UTF-8")?;
         let docker = Docker::connect_with_unix(name, ANSWER, API_DEFAULT_VERSION);
         let docker = docker.map_err(said)?;
         let silent = || "it does not answer".to_owned();
@@ -118,7 +119,7 @@ impl Engine {
         match self.docker.inspect_image(image).await {
             Ok(_) => Ok(()),
             Err(error) if status(&error) == Some(404) => Err(self.no_image(image)),
-            Err(error) => Err(fault("to say whether an image is there")(error)),
+            Err(error) => Err(fault("to report whether an image exists")(error)),
         }
     }
 
@@ -134,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// Kills all that is in a container, and waits until it is gone. One that is gone is no fault.
+    /// Kills all processes of a container, and waits until it has ended. Succeeds if the container does not exist.
     pub(super) async fn kill(&self, id: &str) -> Result<(), Fault> {
         let mut tries = 0;
         loop {
@@ -144,7 +145,8 @@ impl Engine {
                 Err(error) if matches!(status(&error), Some(404 | 409)) => return Ok(()),
                 Err(error) => error,
             };
-            // Podman fails where there is nothing to end any more, and says of one that has just ended that it runs.
+            // Podman fails if the container has already ended, and may still report one that has just ended as
+            // running.
             if error
                 .to_string()
                 .contains("can only kill running containers")
@@ -160,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// Whether a container is there and runs.
+    /// Returns true if a container exists and runs.
     async fn runs(&self, id: &str) -> Result<bool, Error> {
         match self.docker.inspect_container(id, None).await {
             Ok(found) => Ok(found.state.is_none_or(|state| state.running != Some(false))),
@@ -169,14 +171,14 @@ impl Engine {
         }
     }
 
-    /// Whether something in a container that has ended was ended for its memory.
+    /// Returns true if a process of an ended container was killed for running out of memory.
     pub(super) async fn out_of_memory(&self, id: &str) -> bool {
         let found = self.docker.inspect_container(id, None).await;
         let state = found.ok().and_then(|container| container.state);
         state.is_some_and(|state| state.oom_killed == Some(true))
     }
 
-    /// Removes what processes of mimir that are gone have left.
+    /// Removes containers left behind by mimir processes that have ended.
     pub(super) async fn sweep(&self) {
         let labels = HashMap::from([("label", vec![LABEL])]);
         let all = ListContainersOptionsBuilder::new()
@@ -201,8 +203,8 @@ impl Engine {
         .await;
     }
 
-    /// Has a container removed, with all that is in it, by a thread of its own: whoever asks may not be able to wait.
-    /// Then what its command has left is looked at.
+    /// Queues a container for removal on a separate thread, since the caller may be unable to wait. The folders that
+    /// its command could write to are checked afterwards.
     pub(super) fn discard(&self, what: Discarded) {
         let mut cleaner = self.cleaner.lock().unwrap_or_else(PoisonError::into_inner);
         if cleaner.is_none() {
@@ -214,7 +216,7 @@ impl Engine {
             *cleaner = thread.ok().map(|thread| (to_do, thread));
         }
         if let Some((to_do, _)) = &*cleaner {
-            // If it has gone, the next start of mimir removes it.
+            // If the thread has ended, the next start of mimir removes the container.
             let _ = to_do.send(what);
         }
     }
@@ -231,7 +233,7 @@ impl Drop for Engine {
             let join = move || {
                 let _ = thread.join();
             };
-            // Where others share this thread, they go on elsewhere.
+            // In a multi-threaded runtime, other tasks of this thread move to another one.
             match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
                 Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(join),
                 _ => join(),
@@ -240,7 +242,7 @@ impl Drop for Engine {
     }
 }
 
-/// Removes whatever comes, each beside the others: one that is long in coming holds back none.
+/// Removes queued containers concurrently, so that a slow removal delays no other.
 fn clean(docker: &Docker, mut to_do: UnboundedReceiver<Discarded>) {
     let Ok(runtime) = runtime() else {
         return;
@@ -264,13 +266,13 @@ fn clean(docker: &Docker, mut to_do: UnboundedReceiver<Discarded>) {
     });
 }
 
-/// Removes a container, if it is there, or comes while it is looked for `looks` times more.
+/// Removes a container. If it does not exist yet, tries up to `looks` times more.
 async fn remove(docker: &Docker, id: &str, looks: u32) {
     let all = RemoveContainerOptionsBuilder::new()
         .force(true)
         .v(true)
         .build();
-    // An engine that is making or ending it at this moment refuses, and Podman does in many ways.
+    // An engine that is making or ending the container refuses, and Podman reports that in many ways.
     let mut missed = 0;
     let patience = if looks > 0 { MAKING } else { REMOVE };
     for _ in 0..REMOVALS + looks {
@@ -285,7 +287,7 @@ async fn remove(docker: &Docker, id: &str, looks: u32) {
                     tracing::debug!(container = id, %error, "a container was not removed");
                 }
                 missed += u32::from(code == Some(404));
-                // Who has not answered has no better answer for whoever waits.
+                // No status means that the connection failed, so that another attempt would fail too.
                 if code.is_none() || missed > looks {
                     return;
                 }
@@ -301,7 +303,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// Waits for an answer where nothing can be awaited.
+/// Runs a future to completion on a separate thread, for callers that cannot await.
 pub(super) fn blocking<T: Send>(work: impl Future<Output = T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
@@ -312,7 +314,7 @@ pub(super) fn blocking<T: Send>(work: impl Future<Output = T> + Send) -> io::Res
     })
 }
 
-/// The status that an engine has answered with.
+/// The HTTP status of an error response of the engine.
 pub(super) fn status(error: &Error) -> Option<u16> {
     match error {
         Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
@@ -320,7 +322,7 @@ pub(super) fn status(error: &Error) -> Option<u16> {
     }
 }
 
-/// What went wrong, in the engine's words if it has said any.
+/// Describes an error, in the engine's own words if there are any.
 pub(super) fn said(error: Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message,
@@ -355,7 +357,7 @@ mod tests {
     use super::super::fake;
     use super::*;
 
-    /// An engine that says what it is, and then answers nothing for three seconds.
+    /// Starts a fake engine that reports its properties, and then does not answer removal requests for three seconds.
     fn hung(at: &Path) {
         fake::engine(at, |method, _| {
             if method == "DELETE" {
@@ -366,8 +368,8 @@ mod tests {
         });
     }
 
-    /// An engine that has no container `never`, does not answer the first time that it is to remove `late`, and says
-    /// what it has removed.
+    /// Starts a fake engine that has no container `never`, does not answer the first removal request for `late`, and
+    /// sends the names of removed containers.
     fn partial(at: &Path) -> Receiver<String> {
         let (removed, all) = channel();
         let asked = AtomicBool::new(false);
@@ -400,7 +402,7 @@ mod tests {
         let begun = std::time::Instant::now();
         engine.discard(Discarded::Asked("never".to_owned()));
         engine.discard(Discarded::Asked("late".to_owned()));
-        // When the first ones are under way already.
+        // Waits until the first removals have begun.
         std::thread::sleep(AGAIN);
         engine.discard(Discarded::Made("made".to_owned(), None));
         assert_eq!(removed.recv().unwrap(), "made");

@@ -1,4 +1,4 @@
-//! How a command gets into a container that waits, and whether it has begun there.
+//! Start of a command in a prepared container.
 
 use std::time::Duration;
 
@@ -24,36 +24,36 @@ use crate::sandbox::environment::{PROXY, add, git, usual};
 use crate::sandbox::person::Person;
 use crate::sandbox::{Child, Fault, Network, Spec, find};
 
-/// Runs a script by bash where the image has it, and neither shell reads a start-up file.
+/// Runs the script by bash if the image has it, else by sh. Neither reads a start-up file.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc -c "$0"; fi; exec sh -c "$0""#;
 
-/// Bytes that are read at once from the engine: what one of its frames has.
+/// Bytes read from the engine at once: the size of one of its frames.
 const CHUNK: usize = 64 * 1024;
 
-/// How often it is asked whether a program has begun. It takes some tens of milliseconds.
+/// Pause between checks for the start of a program, which takes some tens of milliseconds.
 const LOOK: Duration = Duration::from_millis(3);
 
-/// How long it is waited for the reason why one has not.
+/// Time limit to read the reason why a program has not started.
 const REASON: Duration = Duration::from_secs(2);
 
-/// Bytes of that reason; it is a sentence.
+/// Maximum number of bytes of that reason, which is usually one sentence.
 const REASON_MOST: usize = 4096;
 
-/// Characters of what an engine says that go into a message.
+/// Maximum number of characters of the engine's text in an error message.
 const SAID_MOST: usize = 300;
 
-/// What is to run, in the words of the engine.
+/// A command as the engine expects it.
 pub(super) struct Command {
     program: String,
     words: Vec<String>,
     variables: Vec<String>,
     directory: String,
-    /// Whether it has a standard input beside the null device.
+    /// True if its standard input is not the null device.
     reads: bool,
     proxy: Option<Proxy>,
 }
 
-/// A command that can begin.
+/// A command that is ready to start in its container.
 pub(super) struct Prepared {
     container: Container,
     way_out: Option<WayOut>,
@@ -63,7 +63,7 @@ pub(super) struct Prepared {
     directory: String,
 }
 
-/// What a command writes, and where it reads from.
+/// Output stream of a command, and the writer to its standard input.
 pub(super) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
 pub(super) type Input = Pin<Box<dyn AsyncWrite + Send>>;
 
@@ -86,7 +86,7 @@ impl Command {
         })
     }
 
-    /// Tells the engine what is to run. That fails if the container is gone, or is not what it was to be.
+    /// Prepares the command in a container. Fails if the container has ended, or does not have the expected mounts.
     pub(super) async fn prepare(
         &self,
         container: Container,
@@ -127,7 +127,7 @@ impl Command {
     }
 }
 
-/// What lets its requests through, if it is to send any.
+/// Returns the proxy of a command that has network access.
 fn proxy(spec: &Spec) -> Result<Option<Proxy>, Fault> {
     match (spec.network, &spec.proxy) {
         (Network::None, _) => Ok(None),
@@ -135,30 +135,31 @@ fn proxy(spec: &Spec) -> Result<Option<Proxy>, Fault> {
         (_, None) => Err(Fault::CannotHold {
             sandbox: NAME,
             what: "access to the network",
-            why: "nobody is here to judge its requests".to_owned(),
+            why: "no proxy is configured to check its requests".to_owned(),
         }),
     }
 }
 
-/// Looks at what a container has mounted, from outside. Gives its first process.
+/// Compares the mounts of a container with the blueprint, from outside the container. Returns the process ID of its
+/// first process.
 async fn compare(container: &Container, blueprint: &Blueprint) -> Result<i32, Fault> {
     let process = process(container).await?;
     let compared = mounted::compare(process, blueprint.workspace(), blueprint.mounted()).await;
     if compared.is_err() {
-        // One that has ended is no longer to be seen.
+        // The mounts of an ended container cannot be read, and its end is the better error.
         self::process(container).await?;
     }
     compared.map(|()| process)
 }
 
-/// The first process of a container that runs.
+/// Returns the process ID of the first process of a running container.
 async fn process(container: &Container) -> Result<i32, Fault> {
     let docker = &container.engine.docker;
     let found = match docker.inspect_container(&container.id, None).await {
         Ok(found) => found,
         Err(error) if status(&error) == Some(404) => return Err(ended(container).await),
         Err(error) if is_passing(&error) => return Err(ended(container).await),
-        Err(error) => return Err(fault("to say whether a container runs")(error)),
+        Err(error) => return Err(fault("to report whether a container runs")(error)),
     };
     let state = found.state.filter(|state| state.running != Some(false));
     let process = state.and_then(|state| i32::try_from(state.pid?).ok());
@@ -168,12 +169,12 @@ async fn process(container: &Container) -> Result<i32, Fault> {
     }
 }
 
-/// Whether it is of a state that only Podman has, on the way from running to ended.
+/// Returns true for a container state that only Podman has, on its way from running to ended.
 fn is_passing(error: &Error) -> bool {
     matches!(error, Error::JsonDataError { message, .. } if message.contains("unknown variant"))
 }
 
-/// Why a container has ended that nobody has ended: it has nothing to wait with.
+/// Explains why a container has ended unexpectedly: exit code 126 or 127 means that the image lacks `sh` or `cat`.
 async fn ended(container: &Container) -> Fault {
     let docker = &container.engine.docker;
     let found = docker.inspect_container(&container.id, None).await;
@@ -183,14 +184,14 @@ async fn ended(container: &Container) -> Fault {
         code => Fault::Engine {
             doing: "to keep a container running",
             why: code.map_or_else(
-                || "it is gone".to_owned(),
-                |code| format!("it ended with {code}"),
+                || "it no longer exists".to_owned(),
+                |code| format!("it ended with exit code {code}"),
             ),
         },
     }
 }
 
-/// Built from nothing; the image's own are below them.
+/// Builds the environment of the command. The variables of the image remain unless one here has the same name.
 fn variables(spec: &Spec, person: &Person) -> Result<Vec<String>, Fault> {
     let mut all = usual(spec, HOME.as_ref(), TEMP.as_ref());
     git(&mut all, person.pairs());
@@ -204,7 +205,7 @@ fn variables(spec: &Spec, person: &Person) -> Result<Vec<String>, Fault> {
 }
 
 impl Prepared {
-    /// Begins, and comes back when the program runs. `after` is done when it has ended.
+    /// Starts the command, and returns when the program runs. `after` is called when it has ended.
     pub(super) async fn begin(self, after: impl FnOnce() + Send + 'static) -> Result<Child, Fault> {
         let docker = &self.container.engine.docker;
         let options = StartExecOptions {
@@ -216,13 +217,13 @@ impl Prepared {
             Ok(StartExecResults::Detached) => {
                 return Err(Fault::Engine {
                     doing: "to start a command",
-                    why: "it hands out no input and no output".to_owned(),
+                    why: "the engine did not attach its input and output".to_owned(),
                 });
             }
             Err(error) if matches!(status(&error), Some(404 | 409)) => {
                 return Err(ended(&self.container).await);
             }
-            // Some engines find out before they answer that the program cannot be started.
+            // Some engines detect before they respond that the program cannot be started.
             Err(error) if status(&error).is_some() => {
                 let fault = fault("to start a command")(error);
                 return Err(self.refused(&fault.to_string()).unwrap_or(fault));
@@ -234,12 +235,12 @@ impl Prepared {
             if let Some(fault) = self.refused(&String::from_utf8_lossy(&why)) {
                 return Err(fault);
             }
-            // Some engines forget the number of a program that has ended: it has run, and said this.
+            // Some engines forget the process ID of a program that has ended, so this is real output.
             let said = futures::stream::iter([Ok(LogOutput::StdOut {
                 message: why.into(),
             })]);
             output = Box::pin(said.chain(output));
-            tracing::trace!(code, "a command was over before it was looked for");
+            tracing::trace!(code, "a command ended before its first status check");
         }
         Ok(handle::follow(
             self.container,
@@ -253,7 +254,7 @@ impl Prepared {
         ))
     }
 
-    /// What it means when the runtime of the engine says this in place of a program.
+    /// Converts an error message of the engine's runtime, received in place of program output, to a fault.
     fn refused(&self, said: &str) -> Option<Fault> {
         let of_runtime = ["OCI runtime", "exec failed", "crun: ", "runc: "];
         if !of_runtime.iter().any(|words| said.contains(words)) {
@@ -273,7 +274,7 @@ impl Prepared {
         } else if has("is a directory") {
             not_executable("it is a folder")
         } else if has("exec format error") {
-            not_executable("it is no program of this kind of machine")
+            not_executable("it is built for another type of machine")
         } else {
             Fault::Engine {
                 doing: "to start a command",
@@ -283,13 +284,13 @@ impl Prepared {
     }
 }
 
-/// Waits until a program runs. If the engine knows of none that did, the code that it has for that.
+/// Waits until the program runs. Returns the engine's exit code (126 or 127) if the program has never started.
 async fn never(engine: &Engine, exec: &str) -> Result<Option<i64>, Fault> {
     loop {
         let state = engine.docker.inspect_exec(exec).await;
         let state = match state {
             Err(error) if status(&error).is_some() => return Ok(None),
-            state => state.map_err(fault("to say whether a command runs"))?,
+            state => state.map_err(fault("to report whether a command runs"))?,
         };
         let began = state.pid.is_some_and(|pid| pid > 0);
         match state.exit_code.filter(|_| state.running != Some(true)) {
@@ -301,7 +302,7 @@ async fn never(engine: &Engine, exec: &str) -> Result<Option<i64>, Fault> {
     }
 }
 
-/// What the engine says instead of the output of a program.
+/// Reads the message that the engine sends in place of the output of a program.
 async fn reason(output: &mut Output) -> Vec<u8> {
     let mut text = Vec::new();
     let read = async {

@@ -1,26 +1,26 @@
-//! What an engine is, and what it can hold: by what it says, and by who serves it.
+//! Properties of a container engine, and the limits that it can enforce.
 
 use std::fs;
 
 use bollard::models::{SystemInfo, SystemVersion};
 
-/// What an engine says about itself.
+/// Properties that an engine reports about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Its name and version.
+    /// Name and version.
     pub(super) engine: String,
     pub(super) podman: bool,
-    /// Whether it runs without root, as the person.
+    /// True if it runs without root, as the user.
     pub(super) rootless: bool,
-    /// Whether users in containers are others than outside.
+    /// True if it maps user IDs in containers to others outside (`userns-remap`).
     pub(super) user_space: bool,
     pub(super) selinux: bool,
-    /// What it has control groups for.
+    /// Limits that it has control groups for.
     pub(super) memory: bool,
     pub(super) swap: bool,
     pub(super) pids: bool,
     pub(super) cpu: bool,
-    /// Whether this machine has any swap.
+    /// True if this machine has swap space.
     pub(super) swaps: bool,
 }
 
@@ -37,7 +37,7 @@ impl Facts {
                 .any(|option| option.strip_prefix("name=").unwrap_or(option) == name)
         };
         let kind = if podman { "Podman" } else { "Docker" };
-        let number = version.version.as_deref().unwrap_or("of no version");
+        let number = version.version.as_deref().unwrap_or("of unknown version");
         let is = |fact: Option<bool>| fact.unwrap_or(false);
         Self {
             engine: format!("{kind} {number}"),
@@ -53,17 +53,19 @@ impl Facts {
         }
     }
 
-    /// Takes in who serves it. Podman says that it runs without root from 4.6 on; Docker always has.
+    /// Detects a rootless Podman by the user that serves its socket. Podman reports it itself only from 4.6 on; Docker
+    /// always does.
     pub(super) fn served_by(&mut self, user: Option<u32>) {
         self.rootless |= self.podman && user.is_some_and(|user| user != 0);
     }
 
-    /// Memory that is full must not go on as swap.
+    /// Returns true if a memory limit can be enforced: memory over the limit must not move to swap.
     pub(super) fn holds_memory(&self) -> bool {
         self.memory && (self.swap || !self.swaps)
     }
 
-    /// Who a command is: whoever runs us. In Docker without root, that is who is root in there.
+    /// User and group ID of commands: those of this process. In rootless Docker, root in the container is mapped to
+    /// them.
     pub(super) fn user(&self) -> String {
         if self.rootless && !self.podman {
             return "0:0".to_owned();
@@ -72,7 +74,7 @@ impl Facts {
         format!("{}:{}", user.as_raw(), group.as_raw())
     }
 
-    /// What keeps a user the same inside and outside.
+    /// The user namespace mode that keeps user IDs equal inside and outside the container.
     pub(super) fn user_space(&self) -> Option<&'static str> {
         match (self.podman && self.rootless, self.user_space) {
             (true, _) => Some("keep-id"),
@@ -81,7 +83,7 @@ impl Facts {
         }
     }
 
-    /// An engine that holds everything.
+    /// Docker with support for all limits.
     #[cfg(test)]
     pub(super) fn all() -> Self {
         Self {
@@ -95,7 +97,7 @@ impl Facts {
     }
 }
 
-/// Whether this machine has swap. Where that cannot be known, it has.
+/// Returns true if this machine has swap space, or if that is unknown.
 fn swaps() -> bool {
     fs::read_to_string("/proc/swaps").map_or(true, |text| text.lines().count() > 1)
 }

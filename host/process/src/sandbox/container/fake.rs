@@ -1,15 +1,15 @@
-//! Something that answers as an engine does, for tests.
+//! Fake container engine for tests.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What an engine says of itself.
+/// Response of an engine to requests for its properties.
 pub(super) const ITSELF: (&str, &str) = ("200 OK", r#"{"ApiVersion": "1.41"}"#);
 
-/// Listens there. `answer` gets the method and the path of a request, and says the status and what comes with it; nothing
-/// ends the connection.
+/// Listens at a socket. `answer` receives the method and the path of a request, and returns the status and the body of
+/// the response; `None` closes the connection.
 pub(super) fn engine(
     at: &Path,
     answer: impl Fn(&str, &str) -> Option<(&'static str, &'static str)> + Send + Sync + 'static,
@@ -29,11 +29,11 @@ pub(super) fn engine(
                         break;
                     };
                     let mut head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json");
-                    // An answer without anything has no length either.
+                    // A response without a body has no length either.
                     if !status.starts_with("204") {
                         head.push_str(&format!("\r\nContent-Length: {}", said.len()));
                     }
-                    // Whoever asked may have gone.
+                    // The client may have disconnected.
                     if write!(connection, "{head}\r\n\r\n{said}").is_err() {
                         break;
                     }

@@ -1,4 +1,4 @@
-//! A command that runs in a container: its input and output are carried, its end is seen, and nothing of it is left.
+//! A running command in a container: forwards its input and output, detects its end, and removes its container.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use super::outside::{self, Counter};
 use super::pool::Container;
 use crate::sandbox::{Child, Exit, Fault, Handle};
 
-/// Bytes that wait between the engine and whoever reads: what a pipe holds.
+/// Buffer between the engine and the reader, in bytes: the capacity of a pipe.
 const PIPE: usize = 64 * 1024;
 
-/// How often it is asked whether a command has ended, at first and when it goes on. Where it closes its outputs, as
-/// nearly all do by ending, it is asked at once.
+/// Interval of the checks whether a command has ended, at first and as the maximum. When it closes its outputs, as
+/// nearly all do by ending, it is checked at once.
 const SOON: Duration = Duration::from_millis(2);
 const LATER: Duration = Duration::from_millis(250);
 
-/// What a command has ended with that was killed.
+/// Exit code of a command that was killed.
 const KILLED: i32 = 128 + 9;
 
-/// How it has ended; or why that is not known, in words.
+/// Exit of a command, or why it is unknown: the failed step and its error message.
 type Ended = Option<Result<Exit, (&'static str, String)>>;
 
-/// Follows a command that has begun. `after` is done when it has ended.
+/// Follows a running command. `after` is called when it has ended.
 pub(super) fn follow(
     container: Container,
     (exec, counter): (String, Counter),
@@ -52,9 +52,9 @@ pub(super) fn follow(
             let ended = watch_over(&container, &exec, &counter, closes).await;
             let ended = ended.map_err(|fault| match fault {
                 Fault::Engine { doing, why } => (doing, why),
-                other => ("to say how a command has ended", other.to_string()),
+                other => ("to report how a command has ended", other.to_string()),
             });
-            // Removed before anybody hears of it, as far as this program is concerned.
+            // Requests the removal of the container before the end of the command is reported.
             drop(container);
             end.send_replace(Some(ended));
             after();
@@ -75,14 +75,14 @@ pub(super) fn follow(
     }
 }
 
-/// Carries what the command reads, and tells it when there is no more.
+/// Forwards the standard input of the command, and closes it at the end.
 async fn carry_in(mut from: DuplexStream, mut input: Input) {
     let mut bytes = vec![0; PIPE];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         let Some(read) = bytes.get(..count) else {
             break;
         };
-        // Who does not read any more has closed it, or has ended.
+        // The command has closed its input, or has ended.
         if input.write_all(read).await.is_err() || input.flush().await.is_err() {
             break;
         }
@@ -90,7 +90,7 @@ async fn carry_in(mut from: DuplexStream, mut input: Input) {
     let _ = input.shutdown().await;
 }
 
-/// Carries what the command writes. Who does not read holds it up, as a pipe would.
+/// Forwards the output of the command. A slow reader blocks it, as with a pipe.
 async fn carry_out(
     mut output: Output,
     mut out: DuplexStream,
@@ -112,7 +112,7 @@ async fn carry_out(
     closed.send_replace(true);
 }
 
-/// Waits until a command has ended, and ends what it has left behind.
+/// Waits until a command has ended, and kills its remaining processes.
 async fn watch_over(
     container: &Container,
     exec: &str,
@@ -122,7 +122,8 @@ async fn watch_over(
     let engine = &container.engine;
     let ended = async {
         let code = code(engine, exec, &mut closes).await?;
-        // Nobody asks of a command that says it is well. Not every engine tells of what is not its first process.
+        // A successful command is not checked. Not every engine reports processes other than the first one, hence the
+        // counter.
         let hungry = code != 0 && counter.has_counted(engine.facts.podman && code == KILLED);
         engine.kill(&container.id).await?;
         Ok((code, hungry))
@@ -130,7 +131,7 @@ async fn watch_over(
     let (code, hungry) = match ended.await {
         Ok(code) => code,
         Err(fault) => {
-            // An engine that is killed leaves what it has started, and nobody would end it.
+            // A killed engine leaves its processes running, so they are killed directly.
             outside::kill(&container.id);
             return Err(fault);
         }
@@ -151,9 +152,9 @@ async fn code(
     let mut open = true;
     loop {
         match engine.docker.inspect_exec(exec).await {
-            // The container is gone, and it with that.
+            // The container no longer exists, and so neither does the command.
             Err(error) if matches!(status(&error), Some(404 | 409)) => return Ok(KILLED),
-            Err(error) => return Err(fault("to say how a command has ended")(error)),
+            Err(error) => return Err(fault("to report how a command has ended")(error)),
             Ok(state) => {
                 if let Some(code) = state.exit_code.filter(|_| state.running != Some(true)) {
                     return Ok(i32::try_from(code).unwrap_or(KILLED));
@@ -167,7 +168,7 @@ async fn code(
     }
 }
 
-/// The hold on a command in a container.
+/// Handle of a command in a container.
 struct Held {
     engine: Arc<Engine>,
     id: String,
@@ -180,8 +181,8 @@ impl Handle for Held {
         Box::pin(async {
             let gone = || {
                 Err((
-                    "to say how a command has ended",
-                    "nobody watches it".to_owned(),
+                    "to report how a command has ended",
+                    "the task that watches it has ended".to_owned(),
                 ))
             };
             let ended = match self.ends.wait_for(Option::is_some).await {
@@ -200,7 +201,7 @@ impl Handle for Held {
 
     fn kill(&mut self) -> BoxFuture<'_, ()> {
         let (engine, id) = (Arc::clone(&self.engine), self.id.clone());
-        // Its end is seen by who watches over it.
+        // The watching task detects the end.
         tokio::spawn(async move {
             let _ = engine.kill(&id).await;
         });
@@ -208,7 +209,7 @@ impl Handle for Held {
     }
 }
 
-/// Asks all that runs in a container to end. The engine itself can ask only the first process.
+/// Sends SIGTERM to all processes of a container. The engine itself can signal only the first process.
 async fn terminate(engine: &Engine, id: &str) {
     let options = CreateExecOptions {
         cmd: Some(["sh", "-c", "kill -TERM -1"].map(str::to_owned).into()),
@@ -226,7 +227,7 @@ async fn terminate(engine: &Engine, id: &str) {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // With the one that watches over it, the container is dropped, and that removes it.
+        // An aborted watching task drops the container, which removes it.
         for task in &self.tasks {
             task.abort();
         }

@@ -1,34 +1,36 @@
-//! What a container has mounted, compared with what it was to have.
+//! Comparison of the mounts of a container with the expected ones.
 //!
-//! An engine is given paths, and looks them up, as root, when it starts a container. A command that runs over the same
-//! workspace can have put another folder or a link in the place of one by then, and back afterwards. So what each mount
-//! is to be of is taken from here first, by a path that has no link in it; and before a command enters, each mount is
-//! looked at where it is in the container, from outside. Where one is of anything else, or anywhere else, nothing enters.
+//! An engine gets paths, and resolves them, as root, when it starts a container. By then, a command that runs in the
+//! same workspace can have replaced a folder by another one or by a link, and can restore it afterwards. So the
+//! expected source of each mount is recorded first, by a path without links; and before a command enters, each mount
+//! is checked at its place in the container, from outside. If one has another source or another target, the command is
+//! not started.
 //!
-//! Where the processes of a container cannot be seen, nothing can be compared, and nothing enters either. On systems
-//! other than Linux, where all containers are in a machine of their own, no more is known than that the paths lead to
-//! the same as before.
+//! If the processes of a container cannot be inspected, nothing can be compared, and the command is not started
+//! either. On systems other than Linux, where all containers run in a virtual machine, the check is limited to whether
+//! the paths still lead to the same files.
 //!
-//! Never here: what is mounted, and why.
+//! Not in this module: the choice of mounts.
 
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::{Fault, Seen};
 
-/// A mount as it is to be.
+/// An expected mount.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mounted {
-    /// Where, in the container.
+    /// Target path in the container.
     at: PathBuf,
-    /// Of what; of nothing if it is an empty folder in memory.
+    /// Source; `None` for an empty folder in memory.
     of: Option<Seen>,
-    /// The folder of what it is over, and that itself: where it covers something of the workspace.
+    /// The target and its parent folder, for a mount over a part of the workspace.
     over: Option<(Seen, Seen)>,
     writable: bool,
 }
 
 impl Mounted {
-    /// Takes what is there. `covers` says whether it is over a part of the workspace that is mounted itself.
+    /// Records the files at the source and target. `covers` is true for a mount over a part of the workspace that is
+    /// mounted itself.
     pub(super) fn new(
         at: &Path,
         of: Option<&Path>,
@@ -38,7 +40,7 @@ impl Mounted {
         let replaced = |path: &Path| {
             let path = path.to_owned();
             move |error| {
-                tracing::debug!(path = %path.display(), %error, "what is to be mounted cannot be taken");
+                tracing::debug!(path = %path.display(), %error, "a path to mount cannot be opened");
                 Fault::Replaced(path)
             }
         };
@@ -62,12 +64,12 @@ impl Mounted {
         })
     }
 
-    /// What it covers of the workspace.
+    /// The path of the workspace that this mount masks.
     pub(super) fn covers(&self) -> Option<&Seen> {
         self.over.as_ref().map(|(_, over)| over)
     }
 
-    /// All that it must be possible to tell from others.
+    /// All files that must be unchanged.
     pub(super) fn seen(&self) -> impl Iterator<Item = &Seen> {
         let over = self.over.iter().flat_map(|(folder, over)| [folder, over]);
         self.of.iter().chain(over)
@@ -91,15 +93,15 @@ mod linux {
 
     use super::*;
 
-    /// What the kernel calls a file system in memory.
+    /// File system type of tmpfs (`TMPFS_MAGIC`).
     const IN_MEMORY: i64 = 0x0102_1994;
 
-    /// How often it is tried to look into a container that has just begun, and how long it is waited in between. Before
-    /// it is what it is to be, its first process is closed to all but root, for some milliseconds.
+    /// Attempts to open the root of a container that has just started, and the pause between them. During its setup,
+    /// only root can inspect the first process, for some milliseconds.
     const TRIES: usize = 200;
     const AGAIN: Duration = Duration::from_millis(5);
 
-    /// Compares what the process has mounted with what it was to have.
+    /// Compares the mounts that the process sees with the expected ones.
     pub(in super::super) async fn compare(
         process: i32,
         workspace: &Path,
@@ -109,21 +111,21 @@ mod linux {
             Ok(root) => root,
             Err(error) => {
                 return Err(Fault::Engine {
-                    doing: "to show what a container has mounted",
+                    doing: "to show the mounts of a container",
                     why: format!(
-                        "its processes cannot be seen from here ({error}), as with an engine in a machine of its own, and \
-                         without that nobody can tell whether it holds the rules about paths"
+                        "its processes cannot be inspected from here ({error}), for example because the engine \
+                         runs in a virtual machine, so the path rules cannot be verified"
                     ),
                 });
             }
         };
-        // Each mount is one of its own: else one could stand for two, and the other one be anywhere.
+        // The mounts must be distinct: otherwise one could pass for two, with the other at a different path.
         let mut mounts = HashSet::new();
         for mounted in all {
             match mounted.is_there(&root, workspace) {
                 Ok(Some(mount)) if mounts.insert(mount) => {}
                 other => {
-                    tracing::debug!(at = %mounted.at.display(), ?other, "a container has mounted something else");
+                    tracing::debug!(at = %mounted.at.display(), ?other, "a mount of a container is not as expected");
                     return Err(Fault::Replaced(mounted.at.clone()));
                 }
             }
@@ -131,7 +133,7 @@ mod linux {
         Ok(())
     }
 
-    /// The root that a process sees.
+    /// Opens the root folder of a process.
     async fn root(process: i32) -> io::Result<File> {
         let path = format!("/proc/{process}/root");
         let mut tries = 0;
@@ -149,10 +151,10 @@ mod linux {
     }
 
     impl Mounted {
-        /// The number of this mount below a root, if it is what it is to be.
+        /// Returns the ID of this mount below a root, or `None` if it is not as expected.
         fn is_there(&self, root: &File, workspace: &Path) -> io::Result<Option<u64>> {
             let path = OFlags::PATH | OFlags::CLOEXEC;
-            // An image may have links in the way to what is mounted, and the engine has followed them.
+            // An image may have links on the path to a target, and the engine has followed them.
             let of_image = |at: &Path| {
                 openat2(root, at, path, Mode::empty(), ResolveFlags::IN_ROOT).map(File::from)
             };
@@ -167,7 +169,7 @@ mod linux {
                         Some(at) => below(&above, at)?,
                         None => above,
                     };
-                    // What covers is where what it covers was, and not beside it.
+                    // A mask must be in the original parent folder, which could have been moved.
                     if let Some((folder, _)) = &self.over
                         && !folder.is_in(&above)?
                     {
@@ -192,7 +194,7 @@ mod linux {
     }
 }
 
-/// Whether the paths lead to the same as before.
+/// Checks that the paths still lead to the same files.
 #[cfg(not(target_os = "linux"))]
 pub(super) async fn compare(_: i32, _: &Path, all: &[Mounted]) -> Result<(), Fault> {
     match all

@@ -1,17 +1,18 @@
-//! What runs in a container, seen from outside: where the engine that should end it is gone, or does not tell.
+//! Processes of a container, seen from outside, for when the engine that should end or report them does not.
 //!
-//! A container's processes are in control groups that have its name, which is 64 random digits, and in no others. They
-//! are ours to kill, since a command is whoever runs us. Where the engine has a machine of its own, none are found.
+//! The processes of a container are in control groups whose path contains its ID, 64 random hexadecimal digits, and in
+//! no others. This process may kill them, since commands run as the same user. If the engine runs in a virtual
+//! machine, none are found.
 
-/// How often they are looked for: each time one may have started another while we looked.
+/// Rounds of a search for processes: each process may have started another one meanwhile.
 #[cfg(target_os = "linux")]
 const ROUNDS: usize = 50;
 
-/// Digits of a name. A shorter one could be part of another's.
+/// Length of a container ID. A shorter text could be part of another ID.
 #[cfg(target_os = "linux")]
 const NAME: usize = 64;
 
-/// Podman's watcher, by what its own group is called.
+/// Podman's monitor process, as its control group is called.
 #[cfg(target_os = "linux")]
 const WATCHER: &str = "conmon";
 
@@ -36,24 +37,24 @@ pub(super) fn kill(id: &str) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn kill(_: &str) {}
 
-/// How many processes of this machine were ended for memory since it began.
+/// Number of processes of this machine killed for running out of memory since it was started.
 #[cfg(target_os = "linux")]
 fn ended_for_memory() -> u64 {
     ended_by("/proc/vmstat").unwrap_or(0)
 }
 
-/// What counts those of a container, found before its command begins.
+/// Counter of out-of-memory kills in a container, opened before its command starts.
 #[cfg(target_os = "linux")]
 pub(super) struct Counter {
-    /// The container's own.
+    /// The file with the count of the container.
     file: Option<String>,
-    /// The machine's, when it was found.
+    /// The count of the whole machine when the counter was opened.
     before: u64,
 }
 
 #[cfg(target_os = "linux")]
 impl Counter {
-    /// That of the container that this process is the first of.
+    /// Opens the counter of the container whose first process this is.
     pub(super) fn of(process: i32, id: &str) -> Self {
         let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup"));
         Self {
@@ -62,8 +63,9 @@ impl Counter {
         }
     }
 
-    /// Whether something in it was ended for its memory. Its own count goes with its last process. `alone` says whether
-    /// nobody else tells then: what the machine has counted since may have been another's.
+    /// Returns true if a process in the container was killed for running out of memory. The container's own count
+    /// disappears with its last process. Then, if `alone` is true, the count of the whole machine decides, which may
+    /// include kills elsewhere.
     pub(super) fn has_counted(&self, alone: bool) -> bool {
         let Some(file) = &self.file else {
             return false;
@@ -89,7 +91,7 @@ impl Counter {
     }
 }
 
-/// The count in a file that has one.
+/// Reads the number of out-of-memory kills from a control group or `vmstat` file.
 #[cfg(target_os = "linux")]
 fn ended_by(file: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
@@ -97,8 +99,8 @@ fn ended_by(file: &str) -> Option<u64> {
     lines.find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// The file that counts them, from the groups of a process: of the first version, or else of the second. Groups that
-/// are not the container's own count nothing of it.
+/// Finds the file with the count in the control groups of a process: version 1, or else version 2. Groups that do not
+/// belong to the container are ignored.
 #[cfg(target_os = "linux")]
 fn counter(groups: &str, id: &str) -> Option<String> {
     let mut lines = groups.lines().filter_map(|line| {
@@ -116,7 +118,8 @@ fn counter(groups: &str, id: &str) -> Option<String> {
     own(path).then(|| format!("/sys/fs/cgroup{path}/memory.events"))
 }
 
-/// The processes of a container that are not gone. What watches it for its engine may have its name as well, and is none.
+/// Process IDs of the running processes of a container. The engine's monitor, whose group may contain the container
+/// ID, is excluded.
 #[cfg(target_os = "linux")]
 fn processes(id: &str) -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -150,7 +153,7 @@ mod tests {
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
         assert!(!own.is_empty());
         assert_eq!(processes(&"0".repeat(NAME)).count(), 0);
-        // A part of a name that fits many is no name: this test would end here.
+        // A partial ID that matches many groups is ignored: otherwise this test would kill itself.
         kill("/");
         kill("");
     }

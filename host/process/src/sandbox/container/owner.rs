@@ -1,24 +1,24 @@
-//! Whose a container is: which process has made it, so that one whose process is gone can be removed.
+//! Owner of a container: the process that made it, so that containers of processes that have ended can be removed.
 
 use std::fs;
 
-/// The label that every container of ours has.
+/// Label of every container made by mimir.
 pub(super) const LABEL: &str = "mimir.owner";
 
-/// A process that can be told from every other, as far as this machine lets us.
+/// A process, identified as uniquely as the platform allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// Since when this machine runs.
+    /// Boot ID of this machine.
     boot: String,
-    /// Among which processes its number counts.
+    /// The PID namespace of the process.
     space: String,
     process: u32,
-    /// When it began, in the kernel's own unit: numbers are used again.
+    /// Start time of the process in clock ticks since boot: process IDs are reused.
     begun: u64,
 }
 
 impl Owner {
-    /// This process.
+    /// Identifies this process.
     pub(super) fn own() -> Self {
         let process = std::process::id();
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -52,8 +52,8 @@ impl Owner {
         words.next().is_none().then_some(owner)
     }
 
-    /// Whether what has this label is nobody's any more. `runs` says whether the container does. One that cannot be
-    /// known about stays.
+    /// Returns true if the container with this label belongs to a process that has ended. `runs` is true if the
+    /// container runs. A container whose owner cannot be checked is not removed.
     pub(super) fn left(&self, label: &str, runs: bool) -> bool {
         let Some(other) = Self::of_label(label) else {
             return false;
@@ -62,19 +62,19 @@ impl Owner {
             return false;
         }
         if other.boot != self.boot {
-            // Of the time before this machine was started again; or of another one that uses the same engine.
+            // The owner ran before a reboot of this machine, or runs on another machine that uses the same engine.
             return !runs;
         }
         other.space == self.space && begun(other.process) != Some(other.begun)
     }
 }
 
-/// When a process of this machine began, if it is there.
+/// Start time of a process of this machine in clock ticks since boot, if it exists.
 fn begun(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Its name is in parentheses and may have any character in it.
+    // The process name is in parentheses and may contain any character.
     let (_, rest) = stat.rsplit_once(')')?;
-    // It is the 22nd of all, and the first one here is the third.
+    // The start time is field 22 of the line, and the first field here is the third.
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 

@@ -1,9 +1,9 @@
-//! Containers from their making to their end, and the one that waits for the next command.
+//! Life cycle of containers, and the prepared container for the next command.
 //!
-//! One waits, made while nobody does, and is used once. It is made when the second command has ended: who calls one
-//! tool from a terminal needs no more than that one.
+//! One container is prepared in the background, and is used once. The first is prepared after the second command has
+//! ended: for a single tool call from a terminal it would be wasted.
 //!
-//! The pool does not know what is run. It hands out a container, and takes nothing back.
+//! The pool does not know which command runs. It hands out containers, and takes none back.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,36 +23,37 @@ use super::enter::{Command, Prepared};
 use super::set_id::Left;
 use crate::sandbox::{Child, Fault, Seen};
 
-/// How long one waits before it is let go. An agent that has not run anything for so long thinks about something else.
+/// Time after which an unused container is removed. An agent that has run no command for so long is unlikely to run
+/// the next one soon.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// How long leftovers are looked for before the first command.
+/// Time limit to remove containers of ended processes, before the first command.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Commands after which it is worth while to make a container before it is asked for.
+/// Number of commands from which on the next container is prepared in advance.
 const ENOUGH: u32 = 2;
 
-/// How often a container is made for a command where something of what it has is replaced meanwhile.
+/// Attempts to make a container for a command while its mounts are being replaced.
 const TRIES: u32 = 3;
 
-/// What a container for a command is to be like now. What is covered may be another when the next command comes, so it
-/// is looked up again for that.
+/// Builds the current blueprint for a command. Protected paths may change between commands, so it is built again for
+/// each one.
 pub(super) type Plan = Arc<dyn Fn() -> Result<Blueprint, Fault> + Send + Sync>;
 
-/// A container that runs, and in which nothing does but what waits. Dropping it removes it with all that is in it.
+/// A running container in which only the waiting first process runs. Dropping it removes it with all its processes.
 pub(super) struct Container {
     pub(super) id: String,
     image: String,
     pub(super) engine: Arc<Engine>,
-    /// What the command in it may leave behind.
+    /// Folders to check for set-ID files of the command.
     left: Option<Left>,
-    /// Its input. When that ends, by our end too, so does the container.
+    /// Connection to its standard input. The container ends when this closes, also if this process ends.
     _line: Option<Mutex<AttachContainerResults>>,
 }
 
 impl Container {
     async fn make(engine: Arc<Engine>, blueprint: Blueprint) -> Result<Self, Fault> {
-        // In a task of its own: if nobody waits any more when it is made, it is known and can be removed.
+        // A separate task: if the caller is cancelled, the container is still registered and can be removed.
         let task = tokio::spawn(async move {
             let image = blueprint.body.image.clone().unwrap_or_default();
             let asked = Asked::new(Arc::clone(&engine));
@@ -104,13 +105,13 @@ impl Container {
         begun.map_err(|error| self.fault("to start a container", error))
     }
 
-    /// Notes that a command is about to run in it.
+    /// Records that a command is about to run in it.
     fn entered(mut self, blueprint: &Blueprint) -> Self {
         self.left = Some(Left::by_command_in(blueprint));
         self
     }
 
-    /// Some engines try already when they are attached to.
+    /// Some engines already try to run the first process when they are attached to.
     fn fault(&self, doing: &'static str, error: Error) -> Fault {
         match fault(doing)(error) {
             Fault::Engine { why, .. } if why.contains("executable file not found") => {
@@ -120,11 +121,11 @@ impl Container {
         }
     }
 
-    /// It has nothing to wait with.
+    /// The fault for an image without the programs that the waiting process needs.
     pub(super) fn bad_image(&self) -> Fault {
         Fault::BadImage {
             image: self.image.clone(),
-            why: "commands in containers need `sh` and `cat`, and it does not have them".to_owned(),
+            why: "commands in containers need `sh` and `cat`, which it does not contain".to_owned(),
         }
     }
 }
@@ -136,8 +137,8 @@ impl Drop for Container {
     }
 }
 
-/// A container that was asked for. Whoever ends before there is an answer, as with all of mimir, has it removed by its
-/// name.
+/// A container that the engine was asked to make. If this is dropped before the engine has answered, for example
+/// because mimir ends, the container is removed by its name.
 struct Asked {
     name: String,
     engine: Arc<Engine>,
@@ -164,7 +165,7 @@ impl Drop for Asked {
     }
 }
 
-/// One that waits.
+/// A prepared container with its blueprint.
 struct Ready {
     blueprint: Blueprint,
     container: Container,
@@ -173,11 +174,11 @@ struct Ready {
 /// The containers of a sandbox.
 pub(super) struct Pool {
     ready: Mutex<Option<Ready>>,
-    /// Held by whoever makes one, so that nobody else does.
+    /// Held while a container is prepared, so that only one is at a time.
     making: Arc<tokio::sync::Mutex<()>>,
     begun: AtomicU32,
     swept: OnceCell<()>,
-    /// After those that wait, which it removes.
+    /// Declared after the prepared container, since dropping the engine waits for the removal of those containers.
     engine: Arc<Engine>,
 }
 
@@ -196,8 +197,8 @@ impl Pool {
         &self.engine
     }
 
-    /// Runs a command in a container as `plan` says. It says the same of the one for the next command, when this has
-    /// ended.
+    /// Runs a command in a container built by `plan`. When the command has ended, `plan` also builds the container for
+    /// the next one.
     pub(super) async fn run(
         self: &Arc<Self>,
         plan: Plan,
@@ -212,9 +213,9 @@ impl Pool {
         let (prepared, covered) = loop {
             tries += 1;
             match self.prepare(&plan, &command).await {
-                // Something that moves files may be done with it by now.
+                // A program that was moving files may have finished by now.
                 Err(Fault::Replaced(path)) if tries < TRIES => {
-                    tracing::debug!(path = %path.display(), "another container is made");
+                    tracing::debug!(path = %path.display(), "a mount was replaced; making another container");
                 }
                 prepared => break prepared?,
             }
@@ -229,7 +230,7 @@ impl Pool {
         Ok(Child { covered, ..child })
     }
 
-    /// A command at the door of a container, and what is covered there.
+    /// Prepares a command in a container. Also returns the protected files at that time.
     async fn prepare(
         &self,
         plan: &Plan,
@@ -241,8 +242,9 @@ impl Pool {
             let container = container.entered(&blueprint);
             match command.prepare(container, &blueprint).await {
                 Ok(prepared) => return Ok((prepared, covered)),
-                // It is gone, as when the engine was started again meanwhile. A new one says if there is more to it.
-                Err(fault) => tracing::debug!(%fault, "a container that waited is of no use"),
+                // The container may have ended, as after a restart of the engine. If there is another cause, a new
+                // container fails as well.
+                Err(fault) => tracing::debug!(%fault, "the prepared container cannot be used"),
             }
         }
         let container = Container::make(Arc::clone(&self.engine), blueprint.clone()).await?;
@@ -250,7 +252,7 @@ impl Pool {
         Ok((command.prepare(container, &blueprint).await?, covered))
     }
 
-    /// The one that waits, if it is like this. If not, it is of no use to anybody.
+    /// Takes the prepared container if it matches the blueprint, and removes it otherwise.
     fn take(&self, blueprint: &Blueprint) -> Option<Container> {
         let ready = self.lock().take()?;
         (ready.blueprint == *blueprint).then_some(ready.container)
@@ -261,7 +263,7 @@ impl Pool {
     }
 }
 
-/// Looks through the workspace, while others go on.
+/// Builds the blueprint on a blocking thread, since that searches the workspace.
 async fn draw(plan: &Plan) -> Result<Blueprint, Fault> {
     let plan = Arc::clone(plan);
     let drawn = tokio::task::spawn_blocking(move || plan()).await;
@@ -271,7 +273,7 @@ async fn draw(plan: &Plan) -> Result<Blueprint, Fault> {
     })?
 }
 
-/// Makes the container for the next command, unless one waits already.
+/// Prepares a container for the next command, unless a matching one is ready.
 async fn refill(pool: Weak<Pool>, plan: Plan) {
     let Ok(blueprint) = draw(&plan).await else {
         return;
@@ -297,7 +299,9 @@ async fn refill(pool: Weak<Pool>, plan: Plan) {
     };
     let container = match made {
         Ok(container) => container,
-        Err(fault) => return tracing::debug!(%fault, "no container waits for the next command"),
+        Err(fault) => {
+            return tracing::debug!(%fault, "the container for the next command was not prepared");
+        }
     };
     drop(turn);
     let id = container.id.clone();
@@ -330,10 +334,10 @@ mod tests {
     use super::*;
     use crate::sandbox::Spec;
 
-    /// How long the engine below needs to make a container.
+    /// Time that the fake engine takes to make a container.
     const MAKING: Duration = Duration::from_millis(600);
 
-    /// What it was asked for, and did.
+    /// Requests to the fake engine.
     #[derive(Default)]
     struct Done {
         asked: AtomicBool,
@@ -341,7 +345,7 @@ mod tests {
         removed: Mutex<Vec<String>>,
     }
 
-    /// An engine that makes containers slowly, and goes on with it if nobody waits for the answer.
+    /// Starts a fake engine that makes containers slowly, and completes each even if the client has disconnected.
     fn slow(at: &Path, done: &Arc<Done>) {
         let done = Arc::clone(done);
         fake::engine(at, move |method, path| match method {
@@ -385,7 +389,7 @@ mod tests {
                 }
             });
             drop(runtime);
-            // The program may end now.
+            // Here the program could end.
             let removed = done.removed.lock().unwrap();
             assert_eq!((removed.len(), &*removed), (1, &*done.made.lock().unwrap()));
         }

@@ -1,7 +1,8 @@
-//! Files that run as their owner or group whoever starts them, made by a command in a container: nothing there keeps it
-//! from making one, and in a folder of this machine others could start it. They lose that, and stay.
+//! Removal of set-user-ID and set-group-ID bits from files that a command in a container has made. A container does
+//! not prevent such files, and in a shared folder other users could run them with the rights of the owner. The files
+//! themselves remain.
 //!
-//! Never here: what commands in the sandbox `process` do, whose filter refuses such modes.
+//! Not needed for commands in the sandbox `process`, whose system call filter refuses such modes.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -16,16 +17,16 @@ use rustix::path::Arg;
 
 use super::blueprint::Blueprint;
 
-/// Bits of a mode.
+/// The set-user-ID and set-group-ID bits of a mode.
 const SET_ID: RawMode = 0o6000;
 
-/// Clocks of file systems go in ticks.
+/// Granularity of file system timestamps.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Folders in folders that are gone through: more than any workspace has.
+/// Maximum depth of folders that are searched: more than any workspace has.
 const DEPTH_MOST: usize = 500;
 
-/// Folders that a command could write to, and since when.
+/// Folders that a command could write to, and the time when it started.
 #[derive(Debug)]
 pub(super) struct Left {
     folders: Vec<PathBuf>,
@@ -33,11 +34,11 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// By a command that begins now in a container like this.
+    /// Records the folders of a command that starts now in a container with this blueprint.
     pub(super) fn by_command_in(blueprint: &Blueprint) -> Self {
         let mut folders = blueprint.writable();
         folders.sort();
-        // What is below another is gone through with it.
+        // A folder below another one is searched with it.
         folders.dedup_by(|below, above| below.starts_with(above));
         Self {
             folders,
@@ -45,17 +46,19 @@ impl Left {
         }
     }
 
-    /// Takes such bits from whatever has got them since. Nothing of the command runs any more.
+    /// Clears the bits of files changed since the command started. Call it after all its processes have ended.
     pub(super) fn clear(&self) {
         for folder in &self.folders {
             match opened(CWD, folder.as_path()) {
                 Ok(folder) => self.below(folder),
-                Err(error) => tracing::debug!(%error, "a folder cannot be looked through"),
+                Err(error) => {
+                    tracing::debug!(%error, "a folder cannot be checked for set-ID files")
+                }
             }
         }
     }
 
-    /// Through folders alone, and no links.
+    /// Searches a folder and all below it, without following links.
     fn below(&self, folder: OwnedFd) {
         let mut open: Vec<Dir> = Dir::new(folder).into_iter().collect();
         while let Some(folder) = open.last_mut() {
@@ -78,10 +81,14 @@ impl Left {
             if kind == FileType::Directory && !matches!(name.to_bytes(), b"." | b"..") {
                 match opened(at, name).and_then(Dir::new) {
                     Ok(_) if open.len() >= DEPTH_MOST => {
-                        tracing::warn!("what lies this deep in folders is not looked at");
+                        tracing::warn!(
+                            "folders nested deeper than the limit are not checked for set-ID files"
+                        );
                     }
                     Ok(folder) => open.push(folder),
-                    Err(error) => tracing::debug!(%error, "a folder cannot be looked through"),
+                    Err(error) => {
+                        tracing::debug!(%error, "a folder cannot be checked for set-ID files")
+                    }
                 }
             }
         }
@@ -95,7 +102,7 @@ impl Left {
             && SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos) >= self.since
     }
 
-    /// By the file itself: its name may be another's by now.
+    /// Clears the bits through a file handle: another file may have the name by now.
     fn take(&self, folder: BorrowedFd<'_>, name: &CStr) {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         #[cfg(target_os = "linux")]
@@ -111,16 +118,16 @@ impl Left {
         let name = name.to_string_lossy();
         match change(&file, mode) {
             Ok(()) => {
-                tracing::warn!(%name, "a file that a command made to run as its owner does not any more")
+                tracing::warn!(%name, "removed the set-ID bits from a file that a command has made")
             }
             Err(error) => {
-                tracing::warn!(%name, %error, "a file that a command made runs as its owner")
+                tracing::warn!(%name, %error, "the set-ID bits of a file that a command has made cannot be removed")
             }
         }
     }
 }
 
-/// What nobody may read can be named, and so changed, on Linux.
+/// Changes a mode. On Linux, the path in `/proc` also works for a file that cannot be read.
 fn change(file: &OwnedFd, mode: Mode) -> rustix::io::Result<()> {
     if cfg!(target_os = "linux") {
         let at = format!("/proc/self/fd/{}", file.as_raw_fd());

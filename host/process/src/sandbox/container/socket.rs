@@ -1,4 +1,4 @@
-//! Where a container engine listens.
+//! Discovery of the socket of a container engine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,16 +7,16 @@ use futures::future::join_all;
 
 use super::engine::{Engine, FIRST, blocking};
 
-/// How long one of the usual sockets may take to answer at all, where nobody has said that an engine is there.
+/// Time limit for the engine at a default socket to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Sockets that are there if nobody says otherwise, the system's.
+/// Default sockets of the system's engines.
 const SYSTEM: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 
-/// The same of a person, in the folder of their session.
+/// Default sockets of the user's engines, in the folder of their session.
 const SESSION: [&str; 2] = ["docker.sock", "podman/podman.sock"];
 
-/// The engine that the settings name, or the first of the usual ones that answers; or why there is none.
+/// Connects to the engine that the settings or `DOCKER_HOST` name, or else to the first default socket that answers.
 pub(super) fn find(named: Option<&str>) -> Result<Engine, String> {
     let host = std::env::var("DOCKER_HOST").ok();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -25,7 +25,7 @@ pub(super) fn find(named: Option<&str>) -> Result<Engine, String> {
     first(&places, if one_is_named { FIRST } else { PATIENCE })
 }
 
-/// Where to look, in order. Only a socket of this machine can be handed a folder of this machine.
+/// Socket paths to try, in order. The engine must run on this machine, since folders of this machine are mounted.
 fn places(
     named: Option<&str>,
     host: Option<&str>,
@@ -33,14 +33,14 @@ fn places(
 ) -> Result<Vec<PathBuf>, String> {
     if let Some(named) = named {
         let path = local(named).ok_or_else(|| {
-            format!("`sandbox.socket` is `{named}`, which is no absolute path of a socket")
+            format!("`sandbox.socket` is `{named}`: expected an absolute path of a Unix socket")
         })?;
         return Ok(vec![path]);
     }
     if let Some(host) = host.filter(|host| !host.is_empty()) {
         let path = local(host).ok_or_else(|| {
             format!(
-                "DOCKER_HOST is `{host}`, and only an engine on this machine can be handed the workspace; `sandbox.socket` in the settings names one"
+                "DOCKER_HOST is `{host}`, but the engine must run on this machine to mount the workspace; set `sandbox.socket` to the path of a local socket"
             )
         })?;
         return Ok(vec![path]);
@@ -55,8 +55,8 @@ fn local(name: &str) -> Option<PathBuf> {
     path.is_absolute().then(|| path.to_owned())
 }
 
-/// The first of these that answers. They are asked at once: a socket that nobody serves any more keeps none of the others
-/// from answering.
+/// Connects to the first of these sockets whose engine answers. All are tried at once, so that one without a server
+/// does not delay the others.
 fn first(places: &[PathBuf], patience: Duration) -> Result<Engine, String> {
     let there: Vec<_> = places.iter().filter(|place| place.exists()).collect();
     let asked = there.iter().map(|place| Engine::connect(place, patience));
@@ -76,7 +76,7 @@ fn first(places: &[PathBuf], patience: Duration) -> Result<Engine, String> {
         .map(|place| format!("`{}`", place.display()))
         .collect();
     Err(format!(
-        "no Docker and no Podman listens here; looked for {}",
+        "no Docker or Podman socket found; looked for {}",
         looked.join(", ")
     ))
 }

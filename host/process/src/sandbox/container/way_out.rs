@@ -1,7 +1,7 @@
-//! The way out of a container, which has a network without any other machine: a socket that listens in there, opened
-//! from outside, and whose connections are taken here.
+//! Network access of a container, which has no network but its loopback: a listening socket for the proxy in the
+//! container, opened from outside, whose connections are accepted here.
 //!
-//! Nothing of the image has a part in it. Only root may do that, or whoever runs an engine without root.
+//! Needs no program of the image. Only root may open the socket, or the user of a rootless engine.
 
 use mimir_net::Proxy;
 
@@ -31,14 +31,14 @@ mod linux {
     use crate::sandbox::wire::Serving;
     use crate::sandbox::wire::joined::Network;
 
-    const ONLY_ROOT: &str = "only root, with CAP_SYS_ADMIN, may open a way to a proxy in the containers of an engine that \
-                             runs as root; `sandbox: {mode: process, networkAccess: true}` or an engine without root lets \
-                             commands out";
+    const ONLY_ROOT: &str = "network access in containers of an engine that runs as root needs root with CAP_SYS_ADMIN; \
+                             use `sandbox: {mode: process, networkAccess: true}` or a rootless engine";
 
-    /// Ends with all its connections when it is dropped.
+    /// The proxy connection of a container. Dropping it closes all its connections.
     pub(in super::super) type WayOut = Serving;
 
-    /// Whether this process may open one in containers of this engine, as far as that is known before.
+    /// Checks whether this process may open the socket in containers of this engine, as far as that is known in
+    /// advance.
     pub(in super::super) fn possible(facts: &Facts) -> Result<(), Fault> {
         if facts.rootless || rustix::process::geteuid().is_root() {
             return Ok(());
@@ -46,7 +46,7 @@ mod linux {
         Err(refused(ONLY_ROOT))
     }
 
-    /// Opens it in the container that the process is the first of, which `first` says anew.
+    /// Opens the socket in the container whose first process is `process`; `first` looks that process up again.
     pub(in super::super) async fn open<F>(
         process: i32,
         proxy: &Proxy,
@@ -56,7 +56,8 @@ mod linux {
         F: Future<Output = Result<i32, Fault>>,
     {
         let network = Network::of(process);
-        // It is that one's if it still runs. One that has ended says why.
+        // The process ID could have been reused, so it is checked again. If the container has ended, `first` returns
+        // the reason.
         let serving = match network {
             Ok(network) if first().await? == process => network.serve(proxy).await,
             Ok(_) => Err(io::ErrorKind::NotFound.into()),
@@ -68,7 +69,7 @@ mod linux {
         serving.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => refused(ONLY_ROOT),
             _ => Fault::Io {
-                doing: "the way out of a container could not be opened",
+                doing: "the proxy socket of a container could not be opened",
                 error,
             },
         })
@@ -79,10 +80,10 @@ mod linux {
 mod elsewhere {
     use super::*;
 
-    const WHY: &str = "no way to a proxy can be opened in a container that is in a machine of its own; \
-                       `sandbox: {mode: process, networkAccess: true}` lets commands out where it is to be had";
+    const WHY: &str = "network access is not supported in containers that run in a virtual machine; use \
+                       `sandbox: {mode: process, networkAccess: true}` where it is available";
 
-    /// There is none.
+    /// Never created on this platform.
     pub(in super::super) enum WayOut {}
 
     pub(in super::super) fn possible(_: &Facts) -> Result<(), Fault> {

@@ -1,11 +1,11 @@
-//! A process that takes with it what it has started: its group on Unix, a job object on Windows.
+//! A process tree that is killed as a whole: a process group on Unix, a job object on Windows.
 
 use std::io;
 use std::process::ExitStatus;
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// A process that was started.
+/// The root process.
 #[cfg(not(windows))]
 pub(super) type Process = tokio::process::Child;
 #[cfg(windows)]
@@ -16,16 +16,16 @@ pub(super) fn spawn(mut command: Command) -> io::Result<Process> {
     command.spawn()
 }
 
-/// Has it begin a session when it starts, which makes it the leader of a group, too.
+/// Makes the command start a new session, which also makes it a group leader.
 #[cfg(target_os = "macos")]
 pub(super) fn leads_session(command: &mut Command) {
     let begin = || rustix::process::setsid().map(drop).map_err(io::Error::from);
-    // SAFETY: it runs between the fork and the program, where only what is safe in a handler of signals may be called:
-    // `setsid` is, and turning its number into an error allocates nothing.
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions are allowed: `setsid` is
+    // one, and converting its error code does not allocate.
     unsafe { command.pre_exec(begin) };
 }
 
-/// Started asleep and put into its job before it runs, so that nothing it starts is outside.
+/// Starts the process suspended and assigns it to its job before it runs, so that no child can escape the job.
 #[cfg(windows)]
 pub(super) fn spawn(command: Command) -> io::Result<Process> {
     use process_wrap::tokio::{CommandWrap, JobObject, KillOnDrop};
@@ -36,7 +36,7 @@ pub(super) fn spawn(command: Command) -> io::Result<Process> {
         .spawn()
 }
 
-/// The pipes of a process. There is none to a standard input that is the null device.
+/// The pipes of a process. The first one is `None` if standard input is the null device.
 pub(super) type Pipes = (Option<ChildStdin>, ChildStdout, ChildStderr);
 
 #[cfg(not(windows))]
@@ -56,7 +56,7 @@ pub(super) async fn wait(process: &mut Process) -> io::Result<ExitStatus> {
     process.wait().await
 }
 
-/// Waits for the command itself; what it has left behind is ended then, not waited for.
+/// Waits for the command itself; its background processes are killed afterwards, not waited for.
 #[cfg(windows)]
 pub(super) async fn wait(process: &mut Process) -> io::Result<ExitStatus> {
     let status = process.inner_mut().wait().await;

@@ -1,14 +1,14 @@
-//! Ends a command when this process is gone, however it ended.
+//! Kills a command when this process dies, for whatever reason.
 //!
-//! A process that is killed cleans up nothing. So a shell waits beside each command for the end of its input, which
-//! this process holds open: the kernel closes it with us, whatever happens. Then the shell kills the group of the command
-//! and whatever carries its mark.
+//! A killed process cannot clean up. So each command has a shell that waits for the end of its input, a pipe that this
+//! process holds open: the kernel closes it when this process dies. Then the shell kills the process group of the
+//! command and all processes that carry its mark.
 
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-/// The shell's part. Its first line of input is the group of the command; the end of the input is the end of mimir.
+/// The watchdog script. The first input line is the process group of the command; end of input means that mimir died.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE
 read -r group
@@ -26,14 +26,14 @@ while [ "$round" -lt 50 ]; do
 done
 "#;
 
-/// The shell that waits. Dropping it is the usual end: the command is gone, and nothing is killed.
+/// The watchdog shell. Dropping it after the command has ended kills only the shell.
 #[derive(Debug)]
 pub(super) struct Watch {
     shell: Child,
 }
 
 impl Watch {
-    /// Begins to wait, before the command is started. `mark` is the variable that all of the command inherits.
+    /// Starts the shell, before the command starts. `mark` is the variable that all processes of the command inherit.
     pub(super) fn begin(mark: &str) -> io::Result<Self> {
         let shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "mimir-watch", mark])
@@ -43,13 +43,13 @@ impl Watch {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // What ends our group, such as Ctrl-C, must not end it.
+            // Signals to our process group, such as Ctrl-C, must not kill the shell.
             .process_group(0)
             .spawn()?;
         Ok(Self { shell })
     }
 
-    /// Says which group the command leads.
+    /// Passes the process group of the command to the shell.
     pub(super) fn follow(&mut self, group: u32) -> io::Result<()> {
         match &mut self.shell.stdin {
             Some(to) => writeln!(to, "{group}"),
@@ -60,7 +60,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Before its input ends: it must not take that for the end of this process.
+        // Killed before its input is closed, which it would take for the death of this process.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

@@ -1,8 +1,8 @@
-//! Threads that live in control groups, for the first version of these.
+//! Threads that stay in control groups, for cgroup v1.
 //!
-//! To be moved into such a group, a process waits until all processors have noticed, which takes longer than all the
-//! rest of a start. Here a thread is moved once, and what it forks begins where it is. When a command has ended, its
-//! groups and their thread wait for the next one that is to have the same bounds.
+//! Moving a process into a v1 group waits for all processors to notice, which takes longer than the rest of a start.
+//! Here a thread is moved once, and the processes that it forks start in its groups. When a command has ended, its
+//! groups and their thread are reused by the next command with the same limits.
 
 use std::fs;
 use std::io;
@@ -13,40 +13,40 @@ use std::thread::JoinHandle;
 use super::cgroup::{FIRST, Groups, Tree};
 use crate::sandbox::{Bounds, Fault};
 
-/// Threads that wait: as many as commands often run at a time.
+/// The maximum number of idle threads: as many as commands often run at once.
 const IDLE_MOST: usize = 4;
 
-/// The thread itself, which is counted in the groups as a process is.
+/// The thread itself, which the groups count like a process.
 const THREAD: u64 = 1;
 
-/// Bytes of memory that may be left in groups that are used again.
+/// The maximum memory in bytes that may remain charged to groups that are reused.
 const LEFT_MOST: u64 = 64 << 20;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// A thread in groups of its own.
+/// A thread in its own control groups.
 struct Berth {
     bounds: Bounds,
     tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
-    /// After the thread, which must be gone before they can be removed.
+    /// Declared after the thread, which must be gone before the groups can be removed.
     groups: Groups,
 }
 
-/// All that wait.
+/// The idle threads.
 #[derive(Default)]
 pub(super) struct Berths {
     idle: Arc<Mutex<Vec<Berth>>>,
 }
 
-/// A thread for one command. Dropping it, when the command is gone, lets the next one have it.
+/// A thread for one command. Dropping it after the command has ended makes it available to the next one.
 pub(super) struct Lent {
     berth: Option<Berth>,
     home: Weak<Mutex<Vec<Berth>>>,
 }
 
 impl Berths {
-    /// A thread in groups with these bounds.
+    /// Returns a thread in groups with these limits.
     pub(super) fn take(&self, tree: &Tree, bounds: &Bounds) -> Result<Lent, Fault> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let same = idle.iter().position(|berth| berth.bounds == *bounds);
@@ -81,7 +81,7 @@ impl Berth {
             .name("mimir-commands".to_owned())
             .spawn(live)
             .map_err(Fault::io(failed))?;
-        // Made before the answer is looked at, so that it is taken down in order.
+        // Built before the reply is read, so that an error drops it in order.
         let berth = Self {
             bounds: *bounds,
             tasks: Some(tasks),
@@ -97,7 +97,7 @@ impl Berth {
 
 impl Drop for Berth {
     fn drop(&mut self) {
-        // Nothing more comes, so it ends.
+        // Closing the channel ends the thread.
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -106,7 +106,7 @@ impl Drop for Berth {
 }
 
 impl Lent {
-    /// Does something in the groups, and waits for it.
+    /// Runs a task on the thread and waits for its result.
     pub(super) fn run<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,
@@ -114,7 +114,7 @@ impl Lent {
         let (done, result) = channel();
         let tasks = self.berth.as_ref().and_then(|berth| berth.tasks.as_ref());
         let task: Task = Box::new(move || {
-            // Who does not wait any more needs no answer.
+            // The receiver may have stopped waiting.
             let _ = done.send(task());
         });
         let sent = tasks.is_some_and(|tasks| tasks.send(task).is_ok());
@@ -133,12 +133,12 @@ impl Drop for Lent {
         let (Some(home), Some(berth)) = (self.home.upgrade(), self.berth.take()) else {
             return;
         };
-        // What is left in the temporary folder of a session would count against the next command.
+        // Files left in the temporary folder of a session would count against the next command.
         if berth.groups.in_use() > LEFT_MOST {
             return;
         }
         let mut idle = home.lock().unwrap_or_else(PoisonError::into_inner);
-        // The one that has waited longest goes.
+        // The thread that has been idle longest is dropped.
         let oldest = (idle.len() >= IDLE_MOST).then(|| idle.remove(0));
         idle.push(berth);
         drop(idle);

@@ -1,15 +1,14 @@
-//! The same sandbox made by bubblewrap, where this process may not make it itself: some systems let no program have
-//! namespaces but those that they know.
+//! The process sandbox built by bubblewrap, for systems that allow only certain programs to create namespaces.
 //!
-//! A command sees the same as there, with these exceptions. Landlock is missing, since bubblewrap applies none.
-//! Commands of one session share no network and no temporary folder. A shell starts the command: it writes the signal
-//! that ended the command into its output, passes on no variable whose name is not valid in a shell, and calls the
-//! program by its path. Whether a file is a program is looked at before it starts, and not told by the kernel: one of a
-//! kind that only a handler of this machine runs (`binfmt_misc`) is refused. It is slower to start, and is used where
-//! nothing else is available.
+//! A command sees the same files as in the native sandbox, with these differences. Landlock is missing, since
+//! bubblewrap does not apply it. Commands of one session share no network and no temporary folder. A shell starts the
+//! command: it writes the signal that ended the command into its output, passes on no variable whose name is not valid
+//! in a shell, and calls the program by its path. Files are checked to be programs before the start, instead of by the
+//! kernel: formats that only a handler of this machine runs (`binfmt_misc`) are refused. It is slower to start, and is
+//! used only if nothing else is available.
 //!
-//! Bubblewrap itself is in no sandbox, so it is started with no variable at all; those of the command it reads, like all
-//! its options, from a file in memory: what stands in its words can be read by every user of this machine.
+//! Bubblewrap itself runs outside the sandbox, so it is started without any variables. It reads those of the command,
+//! like all its options, from a file in memory, because every user of this machine can read its command line.
 
 mod held;
 mod image;
@@ -39,22 +38,23 @@ use crate::sandbox::{Child, Fault, Spec, find, input_writer, sys};
 use held::{Held, Report};
 use words::Words;
 
-/// Where systems have it. A search path could name something else of this name.
+/// The usual install locations. A search path could lead to another program of this name.
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// The first process of the namespace, and what it does: it starts the program and ends with it. It is one like all
-/// others, filtered and without a right; bubblewrap's own is not, and whoever has the same user may look into it.
+/// The first process of the namespace: a shell that starts the program and ends with it. Bubblewrap's own first
+/// process is neither filtered nor unprivileged, and processes of the same user can inspect it; the shell is filtered
+/// and unprivileged like all others.
 const FIRST: &str = "/bin/sh";
 const RUNS: &str = "\"$@\"; exit $?";
 
-/// Words that bubblewrap takes, all together (`MAX_ARGS`).
+/// The maximum number of arguments that bubblewrap takes (`MAX_ARGS`).
 const WORDS_MOST: usize = 9_000;
 
-/// Descriptors that are left for others of this process, beside those that are open already: pipes, groups, and what
-/// other commands open meanwhile.
+/// The number of file descriptors reserved for the rest of this process, in addition to the open ones: pipes, groups,
+/// and those that other commands open in the meantime.
 const LEFT_OPEN: usize = 64;
 
-/// The program, if this machine has it.
+/// Returns the path of bubblewrap if it is installed.
 pub(super) fn find() -> Option<&'static Path> {
     PLACES
         .map(Path::new)
@@ -65,13 +65,13 @@ pub(super) fn find() -> Option<&'static Path> {
 /// A command that is ready to be started by bubblewrap.
 struct Ready {
     command: Command,
-    /// What is open for it, as long as it starts.
+    /// The descriptors that stay open during the start.
     handed: Vec<OwnedFd>,
     root: Root,
 }
 
 impl ProcessSandbox {
-    /// Starts a command with the help of `bwrap`.
+    /// Starts a command with bubblewrap.
     pub(super) async fn start_wrapped(
         &self,
         bwrap: &Path,
@@ -88,7 +88,7 @@ impl ProcessSandbox {
         let groups = self.groups.make(&spec.bounds, cgroup::FIRST)?;
         let mut child = ready.command.spawn().map_err(not_started)?;
         drop(ready.handed);
-        let no_status = Fault::io("bubblewrap cannot be heard");
+        let no_status = Fault::io("the status of bubblewrap cannot be read");
         let mut report = Report::new(pipe::Receiver::from_owned_fd(status).map_err(no_status)?);
         let Ok(Some(first)) = timeout(SETUP_MOST, report.process()).await else {
             return Err(setup(&mut child).await);
@@ -97,12 +97,13 @@ impl ProcessSandbox {
             || Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into());
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // From here on it is gone with what is held.
+        // From here on, dropping `held` kills the command.
         let mut held = Held::new(child, first, report, groups)?;
         held.bound(&limits(&spec.bounds, self.memory_of_each(&spec.bounds)))?;
         if let Some(proxy) = &spec.proxy {
             let serving = held.let_out(proxy).await;
-            held.serving = Some(serving.map_err(Fault::io("a command cannot be let out"))?);
+            held.serving =
+                Some(serving.map_err(Fault::io("the proxy of a command cannot be connected"))?);
         }
         rustix::io::write(&go, b"0")
             .map_err(|error| Fault::io("a command could not be started")(error.into()))?;
@@ -115,7 +116,7 @@ impl ProcessSandbox {
         })
     }
 
-    /// The words for it, and what it is handed. `more` are options that take a descriptor.
+    /// Builds the command line and the descriptors that it refers to. `more` are options that take a descriptor.
     fn wrap(
         &self,
         bwrap: &Path,
@@ -169,12 +170,12 @@ impl ProcessSandbox {
         words.option("--chdir", &spec.directory);
         let own = [FIRST, "-c", RUNS, FIRST];
         let arguments = found.arguments.get(1..).unwrap_or_default();
-        // Its own name, `--args`, the descriptor, `--` and the program.
+        // The program's own name, `--args`, the descriptor, `--` and the shell.
         let all = words.words.len() + own.len() + arguments.len() + 5;
         if all > WORDS_MOST {
             return Err(too_much(format!(
-                "bubblewrap takes {WORDS_MOST} words, and these are {all}: one for each argument of the command, and \
-                 up to five for each file that is read-only or hidden",
+                "bubblewrap takes at most {WORDS_MOST} arguments, but {all} are needed: one for each argument of the \
+                 command, and up to five for each file that is read-only or hidden",
             )));
         }
         let handed = words.kept().map_err(prepared)?;
@@ -223,7 +224,10 @@ impl ProcessSandbox {
         if !ends_within(&child, SETUP_MOST).map_err(|error| error.to_string())? {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("it was not done after {} s", SETUP_MOST.as_secs()));
+            return Err(format!(
+                "it did not finish within {} s",
+                SETUP_MOST.as_secs()
+            ));
         }
         let status = child.wait().map_err(|error| error.to_string())?;
         if status.success() {
@@ -231,14 +235,14 @@ impl ProcessSandbox {
         }
         let mut said = Vec::new();
         if let Some(stderr) = child.stderr.take() {
-            // All that could write there has gone with it.
+            // All writers of the pipe have ended with it.
             let _ = stderr.take(4096).read_to_end(&mut said);
         }
         Err(last_line(&said))
     }
 }
 
-/// Whether it is gone by then.
+/// Returns true if the process ends within `most`.
 fn ends_within(child: &std::process::Child, most: Duration) -> io::Result<bool> {
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let process = process.ok_or(io::ErrorKind::InvalidInput)?;
@@ -248,7 +252,7 @@ fn ends_within(child: &std::process::Child, most: Duration) -> io::Result<bool> 
     Ok(ended > 0)
 }
 
-/// Whether as many files can be open as it has to be handed.
+/// Checks that the limit of open files allows for the descriptors that bubblewrap needs.
 fn room(root: &Root) -> Result<(), Fault> {
     let Some(most) = getrlimit(Resource::Nofile).current else {
         return Ok(());
@@ -259,8 +263,8 @@ fn room(root: &Root) -> Result<(), Fault> {
     let handed = words::handed(&root.steps);
     if handed + open + LEFT_OPEN > most {
         return Err(too_much(format!(
-            "bubblewrap is handed {handed} open files, most of them for what is read-only or hidden in the workspace, \
-             and this process may have {most} open; `ulimit -n {}` lets it",
+            "bubblewrap needs {handed} open files, most of them for read-only or hidden files in the workspace, \
+             but this process may open only {most}; raise the limit with `ulimit -n {}`",
             (handed + open + LEFT_OPEN).next_power_of_two()
         )));
     }
@@ -270,16 +274,16 @@ fn room(root: &Root) -> Result<(), Fault> {
 fn too_much(why: String) -> Fault {
     Fault::CannotHold {
         sandbox: NAME,
-        what: "that much",
+        what: "so many arguments or files",
         why,
     }
 }
 
 fn prepared(error: io::Error) -> Fault {
     match Errno::from_io_error(&error) {
-        // Others have opened some since it was counted.
+        // Other threads may have opened files since they were counted.
         Some(Errno::MFILE | Errno::NFILE) => {
-            too_much(format!("{error}; `ulimit -n` says how many"))
+            too_much(format!("{error}; `ulimit -n` shows the limit"))
         }
         _ => Fault::io("a command could not be prepared")(error),
     }
@@ -292,7 +296,7 @@ fn not_started(error: io::Error) -> Fault {
     }
 }
 
-/// Why it has not started anything.
+/// Builds the error for a bubblewrap process that did not start the command.
 async fn setup(child: &mut tokio::process::Child) -> Fault {
     let mut said = Vec::new();
     if let Some(stderr) = &mut child.stderr {
@@ -306,7 +310,11 @@ async fn setup(child: &mut tokio::process::Child) -> Fault {
 
 fn last_line(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
-    let last = said.trim().lines().next_back().unwrap_or("it says nothing");
+    let last = said
+        .trim()
+        .lines()
+        .next_back()
+        .unwrap_or("no error message");
     mimir_core::text::visible(last.trim_start_matches("bwrap: "))
 }
 

@@ -1,8 +1,8 @@
-//! Control groups, where the machine lets us make some: memory, processes and processor time of a command with all
-//! that it starts.
+//! Control groups, if the machine allows creating some. They limit memory, processes and processor time of a command
+//! and all its descendants.
 //!
-//! Both versions: in the second, all is in one tree, and a group may be made where a delegated one is above us; in the
-//! first, each controller has a tree.
+//! Both versions are supported: v2 has a single tree, and groups can be created if a group above this process is
+//! delegated; v1 has one tree for each controller.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use rustix::fs::{Access, access};
 
 use crate::sandbox::{Bounds, Fault};
 
-/// Where groups can be made.
+/// The parent folders in which groups can be created.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     memory: Option<PathBuf>,
@@ -28,16 +28,16 @@ pub(super) struct Tree {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     folders: Vec<PathBuf>,
-    /// Whether they are one group of the second version.
+    /// True for a single group of cgroup v2.
     unified: bool,
-    /// What says whether something was killed for its memory.
+    /// The file that counts processes killed for their memory.
     events: Option<PathBuf>,
-    /// How much was killed for its memory before the present command.
+    /// The count of such kills before the current command.
     killed_before: u64,
 }
 
 impl Tree {
-    /// Looks at where this process is.
+    /// Finds the groups of this process.
     pub(super) fn find() -> Self {
         let read = |file| fs::read_to_string(file).unwrap_or_default();
         let tree = Self::parse(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
@@ -68,7 +68,7 @@ impl Tree {
         tree
     }
 
-    /// The nearest group above this process that hands controllers down and lets us in.
+    /// Finds the nearest group above this process that delegates controllers and is writable.
     fn unified(&mut self, own: &Path) {
         for folder in own
             .ancestors()
@@ -93,7 +93,7 @@ impl Tree {
         }
     }
 
-    /// Removes the groups of programs that were killed before they could.
+    /// Removes the groups of dead mimir processes that were killed before they could clean up.
     fn sweep(&self) {
         for folder in [&self.memory, &self.pids, &self.cpu].into_iter().flatten() {
             for entry in folder.read_dir().into_iter().flatten().flatten() {
@@ -102,14 +102,14 @@ impl Tree {
                     .to_str()
                     .and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
                 if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-                    // One that is in use after all stays.
+                    // A group that is still in use cannot be removed.
                     let _ = fs::remove_dir(entry.path());
                 }
             }
         }
     }
 
-    /// Whether groups are of the first version.
+    /// Returns true for cgroup v1.
     pub(super) fn is_first(&self) -> bool {
         !self.unified && (self.memory.is_some() || self.pids.is_some())
     }
@@ -126,8 +126,8 @@ impl Tree {
         self.cpu.is_some()
     }
 
-    /// Makes the groups of one command. `own` is how many processes and threads of the sandbox itself stay in them as long
-    /// as the command runs. What cannot be bounded here is left out: callers check that before.
+    /// Creates the groups of one command. `own` is the number of processes and threads of the sandbox itself that stay
+    /// in them while the command runs. Limits that cannot be enforced here are left out: callers check that before.
     pub(super) fn make(&self, bounds: &Bounds, own: u64) -> Result<Groups, Fault> {
         let mut groups = Groups::default();
         groups.unified = self.unified;
@@ -157,7 +157,7 @@ impl Tree {
             let most = bounds.memory.value().to_string();
             if self.unified {
                 fs::write(folder.join("memory.max"), most)?;
-                // Swap may not be there, and a group that is killed as a whole is younger than this version.
+                // Swap accounting may be missing, and `memory.oom.group` is newer than cgroup v2 itself.
                 let _ = fs::write(folder.join("memory.swap.max"), "0");
                 let _ = fs::write(folder.join("memory.oom.group"), "1");
                 groups.events = Some(folder.join("memory.events"));
@@ -186,30 +186,30 @@ impl Tree {
     }
 }
 
-/// Processes of the sandbox in the groups of a command: the first one of its namespace.
+/// The number of sandbox processes in the groups of a command: the first one of its namespace.
 pub(super) const FIRST: u64 = 1;
 
-/// What our groups are called, before the process that made them and a number.
+/// The name prefix of our groups, followed by the process id and a counter.
 const PREFIX: &str = "mimir-";
 
-/// Microseconds over which processor time is shared out: the kernel's own default.
+/// The accounting period of processor time in microseconds: the kernel's default.
 const PERIOD: u64 = 100_000;
 
 impl Groups {
-    /// The group that a process can begin in.
+    /// Opens the group in which a process can be created directly (v2 only).
     pub(super) fn begins_in(&self) -> io::Result<Option<OwnedFd>> {
         let folder = self.folders.first().filter(|_| self.unified);
         let file = folder.map(fs::File::open).transpose()?;
         Ok(file.map(OwnedFd::from))
     }
 
-    /// Files to which a thread writes `0` to get in.
+    /// Returns the files to which a thread writes `0` to join the groups (v1).
     pub(super) fn thread_doors(&self) -> Vec<PathBuf> {
         let tasks = |folder: &PathBuf| folder.join("tasks");
         self.folders.iter().map(tasks).collect()
     }
 
-    /// Puts a process of another program into them; what it starts begins there.
+    /// Moves an existing process into the groups; its future children start there.
     pub(super) fn admit(&self, process: i32) -> io::Result<()> {
         let doors = self
             .folders
@@ -220,12 +220,12 @@ impl Groups {
             .try_for_each(|door| fs::write(door, process.to_string()))
     }
 
-    /// Another command begins.
+    /// Marks the start of another command in these groups.
     pub(super) fn begin(&mut self) {
         self.killed_before = self.killed();
     }
 
-    /// Whether something of the present command was killed because the memory was used up.
+    /// Returns true if a process of the current command was killed because memory ran out.
     pub(super) fn out_of_memory(&self) -> bool {
         self.killed() > self.killed_before
     }
@@ -241,7 +241,7 @@ impl Groups {
             .unwrap_or(0)
     }
 
-    /// Bytes of memory that are counted in them now.
+    /// Returns the number of bytes of memory that the groups currently use.
     pub(super) fn in_use(&self) -> u64 {
         let file = self.events.as_ref().and_then(|file| file.parent());
         let file = file.map(|folder| folder.join("memory.usage_in_bytes"));
@@ -258,7 +258,7 @@ impl Groups {
 impl Drop for Groups {
     fn drop(&mut self) {
         for folder in &self.folders {
-            // The last process is gone, but the group may hear of it a moment later.
+            // The last process is gone, but the group may be busy for a moment longer.
             for _ in 0..20 {
                 match fs::remove_dir(folder) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -271,7 +271,7 @@ impl Drop for Groups {
     }
 }
 
-/// Where the group `path` of a tree is on this machine.
+/// Returns the folder on this machine of the group `path` in a cgroup tree.
 fn mounted(mounts: &str, kind: &str, controller: Option<&str>, path: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (place, file_system) = line.split_once(" - ")?;
@@ -289,7 +289,7 @@ fn mounted(mounts: &str, kind: &str, controller: Option<&str>, path: &str) -> Op
     })
 }
 
-/// Whether a group can be made below this one; only trying tells.
+/// Returns true if a group can be created below this one. This can only be found out by trying.
 fn can_make(folder: &Path) -> bool {
     let probe = folder.join(format!("{PREFIX}{}-probe", std::process::id()));
     let made = fs::create_dir(&probe).is_ok();
@@ -323,7 +323,7 @@ mod tests {
             at("cgroup2", None, "/init.scope/x"),
             Some("/sys/fs/cgroup/unified/x".into())
         );
-        // Above what is mounted here.
+        // Above the mounted part of the tree.
         assert_eq!(at("cgroup2", None, "/other"), None);
     }
 

@@ -1,8 +1,8 @@
-//! The system calls that no command makes: those that reach beyond a sandbox, or into parts of the kernel that are
-//! made for its administrator.
+//! The system calls that commands may not make: those that reach beyond a sandbox, or into parts of the kernel that
+//! are meant for the administrator.
 //!
-//! All others are let through. What is refused is refused as if the caller had no right to it; what programs try first
-//! and do without is refused as if the kernel did not have it.
+//! All others are allowed. Refused calls fail with EPERM; calls that programs try first and can do without fail with
+//! ENOSYS.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
-/// Never.
+/// Always refused with EPERM.
 const REFUSED: &[i64] = &[
-    // Other roots, other mounts.
+    // Change the root or mounts.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -30,7 +30,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_quotactl,
     libc::SYS_quotactl_fd,
     libc::SYS_fanotify_init,
-    // Other namespaces, other processes.
+    // Reach other namespaces or other processes.
     libc::SYS_setns,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -38,11 +38,11 @@ const REFUSED: &[i64] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Keys that outlive a process.
+    // Store keys that outlive a process.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // The kernel itself.
+    // Control the kernel itself.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -68,8 +68,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_kexec_file_load,
 ];
 
-/// Not there: `clone3` hides its flags from a filter, and a C library falls back to `clone`; rings make calls that no
-/// filter sees.
+/// Reported as missing (ENOSYS): a filter cannot see the flags of `clone3`, and C libraries fall back to `clone`;
+/// `io_uring` makes calls that a filter cannot see.
 const MISSING: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -77,7 +77,7 @@ const MISSING: &[i64] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Flags of `clone` and `unshare` that make namespaces.
+/// Flags of `clone` and `unshare` that create namespaces.
 const NAMESPACES: [i32; 8] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -89,18 +89,18 @@ const NAMESPACES: [i32; 8] = [
     libc::CLONE_NEWTIME,
 ];
 
-/// Requests of `ioctl` that type into a terminal.
+/// `ioctl` requests that inject input into a terminal.
 const TYPING: [u64; 2] = [
     libc::TIOCSTI,
-    // TIOCLINUX: among others, paste.
+    // TIOCLINUX can paste, among other things.
     0x541c,
 ];
 
-/// Bits of a mode with which a file runs as its owner or group whoever starts it. Such a file would stay behind in the
-/// workspace, where others of this machine could start it. (What is made with them loses them when it is written to.)
+/// The setuid and setgid mode bits. A file with one of them would remain in the workspace, where other users of this
+/// machine could run it with the rights of its owner. (A file created with them loses them when it is written to.)
 const SET_ID: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
-/// The calls that change a mode, and which of their arguments it is.
+/// The calls that change a file mode, and the index of their mode argument.
 const MODES: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -109,13 +109,13 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmodat2, 2),
 ];
 
-/// Families of sockets: between processes, and over IP.
+/// The allowed socket families: local sockets and IP.
 const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
-/// The filter of every command.
+/// Builds the filter that all commands share.
 ///
-/// The kernel runs through a filter once for each number of a call when it is put before a program, and compiles it. So
-/// numbers are searched for by halves, and those few calls that are judged by their arguments come after that.
+/// When a filter is installed, the kernel compiles it and evaluates it once for each system call number. So the filter
+/// finds numbers by binary search, and checks arguments afterwards for the few calls that need it.
 pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let by_arguments = by_arguments()?;
@@ -143,7 +143,7 @@ pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let arguments: BpfProgram =
         SeccompFilter::new(by_arguments, SeccompAction::Allow, refuse, arch)?.try_into()?;
-    // Calls by the conventions of another processor end a program in that part, and have other numbers here.
+    // This prefix kills the program on calls for another processor architecture, whose numbers differ.
     let mut program = arguments
         .get(..ARCHITECTURE)
         .ok_or(BackendError::EmptyRule)?
@@ -154,24 +154,25 @@ pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     Ok(program)
 }
 
-/// What becomes of a call.
+/// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Refused,
     Missing,
-    /// It depends on its arguments.
+    /// Depends on the arguments.
     Arguments,
 }
 
-/// The second table of system calls that some kernels for x86-64 have, with other numbers for the same calls (x32).
+/// The first number of the second system call table of some x86-64 kernels (x32), with other numbers for the same
+/// calls.
 const OTHER_TABLE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x4000_0000)
 } else {
     None
 };
 
-/// Instructions with which a filter of the library begins: the architecture is loaded and compared, and another one is
-/// the end.
+/// The number of instructions at the start of a filter built by the library: load the architecture, compare it, and
+/// kill the process if it differs.
 const ARCHITECTURE: usize = 3;
 
 fn number_of(call: i64) -> Result<u32, BackendError> {
@@ -183,14 +184,14 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// The number stands first in what a filter is shown.
+/// Loads the call number, the first field of the filter's input.
 fn load_number() -> sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)
 }
 
-/// Finds the loaded number among `calls`, which are sorted. All others are let through.
+/// Builds a binary search for the loaded number among the sorted `calls`. All other numbers are allowed.
 fn search(calls: &[(u32, Then)]) -> Result<BpfProgram, BackendError> {
-    /// So few are compared one after the other.
+    /// The number of calls below which they are compared one by one.
     const FEW: usize = 3;
     let end = |with| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, with);
     let mut program = Vec::new();
@@ -211,7 +212,7 @@ fn search(calls: &[(u32, Then)]) -> Result<BpfProgram, BackendError> {
         return Ok(program);
     }
     for (number, then) in calls {
-        // The other table is all that follows.
+        // The other table covers all numbers from here on.
         let how = match Some(*number) == OTHER_TABLE {
             true => libc::BPF_JGE,
             false => libc::BPF_JEQ,
@@ -226,7 +227,7 @@ fn search(calls: &[(u32, Then)]) -> Result<BpfProgram, BackendError> {
         program.push(match then {
             Then::Refused => errno(libc::EPERM),
             Then::Missing => errno(libc::ENOSYS),
-            // Where that is, is known when all of it is.
+            // The jump target is filled in when the whole search is built.
             Then::Arguments => instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, 0),
         });
     }
@@ -234,7 +235,7 @@ fn search(calls: &[(u32, Then)]) -> Result<BpfProgram, BackendError> {
     Ok(program)
 }
 
-/// Calls that are refused with some arguments.
+/// Returns the calls that are refused only with certain arguments.
 fn by_arguments() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for flag in NAMESPACES.map(u64::from_flag) {
@@ -258,7 +259,7 @@ fn by_arguments() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
             rules.entry(*call).or_default().push(rule);
         }
     }
-    // What is of no family that is let, and is not the kernel's list of interfaces.
+    // All families except the allowed ones and the kernel's interface list (netlink route).
     let netlink = u64::from_flag(libc::AF_NETLINK);
     let mut other = vec![is(0, SeccompCmpOp::Ne, netlink)?];
     for family in FAMILIES.map(u64::from_flag) {
@@ -276,7 +277,7 @@ fn by_arguments() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     Ok(rules)
 }
 
-/// A condition on the lower half of an argument, which is all that the kernel looks at in those that are compared.
+/// A condition on the lower 32 bits of an argument; the kernel ignores the rest in the arguments that are compared.
 fn is(argument: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)
 }
@@ -295,7 +296,7 @@ impl FromFlag for u64 {
 mod tests {
     use super::*;
 
-    /// What a call of this machine looks like to a filter.
+    /// The input of a filter for a call on this machine.
     struct Call {
         number: u32,
         architecture: u32,
@@ -329,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Runs a filter as the kernel does.
+    /// Evaluates a filter like the kernel.
     fn verdict(program: &[sock_filter], call: &Call) -> u32 {
         let (mut at, mut word) = (0, 0);
         loop {
@@ -372,7 +373,7 @@ mod tests {
             } else {
                 ALLOWED
             };
-            // These arguments are harmless ones of all that are judged by them.
+            // Arguments that are allowed for all calls that depend on arguments.
             let call = Call::of(number, &[libc::AF_UNIX]);
             assert_eq!(verdict(&program, &call), wanted, "{number}");
         }

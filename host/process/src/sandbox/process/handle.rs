@@ -1,5 +1,5 @@
-//! The hold on a command: the descriptor of the first process of its namespace. When that one ends, so does all that
-//! was started in there, and the kernel says so only when they are gone.
+//! A handle on a command: the pidfd of the first process of its namespace. When that process ends, the kernel kills
+//! all others in the namespace, and reports the end only when they are gone.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,16 +17,16 @@ use super::start::{Hold, begun, record};
 use crate::sandbox::wire::Serving;
 use crate::sandbox::{Exit, Fault, Handle, sys};
 
-/// A command, and all that it has started.
+/// A running command and all its descendants.
 pub(super) struct Held {
     process: Arc<OwnedFd>,
     status: Status,
-    /// When this is closed, the first process ends, whoever closes it.
+    /// Closing this descriptor ends the first process. The kernel also closes it if this process dies.
     _life: OwnedFd,
     exit: Option<Exit>,
-    /// Removed when all processes in them are gone.
+    /// Removed when all processes in the groups are gone.
     groups: Option<Hold>,
-    /// The proxy that it reaches the network by. It ends with the hold on the command.
+    /// The proxy of the command. It is stopped when the handle is dropped.
     serving: Option<(Serving, Lease)>,
 }
 
@@ -52,12 +52,12 @@ impl Held {
         })
     }
 
-    /// Keeps its proxy as long as it runs.
+    /// Runs the proxy until the handle is dropped.
     pub(super) fn hold(&mut self, serving: Serving, listener: Lease) {
         self.serving = Some((serving, listener));
     }
 
-    /// Waits until the program runs, or it is known why it does not.
+    /// Waits until the program runs or has failed to start.
     pub(super) async fn started(&mut self) -> Result<(), (Stage, io::Error)> {
         begun(match self.status() {
             Ok(status) => record(status).await,
@@ -65,7 +65,7 @@ impl Held {
         })
     }
 
-    /// The same where there is nothing to wait with.
+    /// Blocking variant of [`started`](Self::started), for use outside an async runtime.
     pub(super) fn started_blocking(&mut self) -> Result<(), (Stage, io::Error)> {
         let mut bytes = [0; Record::BYTES];
         let read = match &mut self.status {
@@ -94,7 +94,7 @@ impl Held {
             return Ok(exit);
         }
         let process = sys::when_ended(&self.process)?;
-        // Readable when the first process is gone, which it is when all others are.
+        // The pidfd becomes readable when the first process is gone, after all others.
         let _ = process.readable().await?;
         drop(process);
         let reaped = reap(&self.process);
@@ -117,14 +117,14 @@ impl Held {
     }
 }
 
-/// Takes the first process off the list of those that have ended.
+/// Collects the exit status of the first process.
 fn reap(process: &OwnedFd) -> i32 {
     match waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED) {
         Ok(Some(status)) => {
             let signal = status.terminating_signal().map(|signal| 128 + signal);
             status.exit_status().or(signal).unwrap_or(KILLED)
         }
-        // Somebody else in this program has taken it.
+        // Another part of this program has already collected it.
         _ => KILLED,
     }
 }
@@ -139,7 +139,7 @@ impl Handle for Held {
     }
 
     fn terminate(&mut self) -> BoxFuture<'_, ()> {
-        // The first process passes it on to all others.
+        // The first process forwards the signal to all others.
         let _ = pidfd_send_signal(&self.process, Signal::TERM);
         Box::pin(std::future::ready(()))
     }
@@ -156,7 +156,8 @@ impl Drop for Held {
             return;
         }
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
-        // It is gone within moments, but a zombie until somebody asks, and its groups are in use until then.
+        // The process ends within moments, but it stays a zombie until it is waited for, and its groups are in use
+        // until then.
         let (process, groups) = (Arc::clone(&self.process), self.groups.take());
         std::thread::spawn(move || {
             reap(&process);

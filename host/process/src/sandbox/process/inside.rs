@@ -1,7 +1,8 @@
-//! What happens inside: from the fork to the program, and the first process of the namespace after that.
+//! The code that runs inside the sandbox: the setup between the fork and the program, and then the first process of
+//! the namespace.
 //!
-//! This runs in a child of a program of many threads. So it is made of system calls alone: it allocates nothing, takes
-//! no lock, and cannot panic (see [`crate::sandbox::sys`]). All that it needs is in the [`Plan`].
+//! It runs in a forked child of a multi-threaded program. So it makes only system calls: it does not allocate, takes
+//! no lock, and cannot panic (see [`crate::sandbox::sys`]). Everything that it needs is in the [`Plan`].
 
 use std::ffi::CStr;
 use std::mem::ManuallyDrop;
@@ -27,8 +28,8 @@ use crate::sandbox::seen::open_by_no_link;
 use crate::sandbox::shield::Cover;
 use crate::sandbox::{sys, wire};
 
-/// Where the new root stands until it is the root. Every machine has this folder, and nothing that is mounted comes
-/// from below it.
+/// The mount point of the new root until it becomes the root. Every machine has this folder, and no mount source is
+/// below it.
 const STAGING: &CStr = c"/proc";
 
 type Done<T = ()> = Result<T, (Stage, Errno)>;
@@ -43,9 +44,9 @@ impl<T> At<T> for Result<T, Errno> {
     }
 }
 
-/// The first process of the namespace: makes the room, starts the program, and ends with it.
+/// Runs as the first process of the namespace: builds the sandbox, starts the program, and ends with it.
 pub(super) fn first(plan: &mut Plan) -> ! {
-    // Where that is ignored, as whoever started us may have it, nobody would hear that the program has ended.
+    // The parent of mimir may have set SIGCHLD to be ignored; then the end of the program could not be detected.
     sys::hear_of_children();
     if let Some(called) = &plan.called {
         called.forget();
@@ -67,14 +68,14 @@ pub(super) fn first(plan: &mut Plan) -> ! {
     }
 }
 
-/// Says to whoever waits outside how it is going.
+/// Reports a state to the process outside.
 fn tell(plan: &Plan, record: Record) {
-    // Who does not listen any more has ended, and this ends with it.
+    // A write error means that the reader has ended, and then this process is killed, too.
     let _ = write(&plan.status, &record.bytes());
 }
 
-/// A process between: goes into the network of the session, forks the first process of the namespace there, and hands
-/// out its descriptor, or the error.
+/// Runs as the intermediate process: enters the network of the session, forks the first process of the namespace
+/// there, and sends its pidfd, or the error, to the parent.
 pub(super) fn enter(plan: &mut Plan) -> ! {
     let entered = plan.shared.enter_network();
     let forked = entered.and_then(|()| sys::fork_sibling(sys::NAMESPACES, plan, first));
@@ -86,8 +87,8 @@ pub(super) fn enter(plan: &mut Plan) -> ! {
 }
 
 fn room(plan: &Plan) -> Done {
-    // What a terminal sends to its group is not for this one. A session of its own would keep it no further from that
-    // terminal, which nobody inside can open, and takes the kernel a third of a millisecond.
+    // Leaves the process group that receives signals from a terminal. A new session would protect no better against
+    // that terminal, which cannot be opened inside anyway, and costs a third of a millisecond.
     setpgid(None, None).at(Stage::Session)?;
     sys::new_cgroup_namespace().at(Stage::Group)?;
     put(c"/proc/self/setgroups", b"deny").at(Stage::Identity)?;
@@ -144,7 +145,7 @@ pub(super) fn put(file: &CStr, content: &[u8]) -> Result<(), Errno> {
     write(file, content).map(drop)
 }
 
-/// A place below the root that is being made. No link leads out of it.
+/// Opens a path below the new root, without following symbolic links.
 fn open(root: &OwnedFd, at: &CStr) -> Result<OwnedFd, Errno> {
     openat2(
         root,
@@ -159,7 +160,7 @@ fn take(root: &OwnedFd, step: &Step) -> Result<(), Errno> {
     match step {
         Step::Directory { at, mode } => {
             match mkdirat(root, at.as_c_str(), Mode::from_raw_mode(*mode)) {
-                // It is there, perhaps in something that is mounted already and cannot be written to.
+                // The folder exists, perhaps on a read-only mount.
                 Err(Errno::EXIST | Errno::ROFS) => Ok(()),
                 done => done,
             }
@@ -204,7 +205,7 @@ fn take(root: &OwnedFd, step: &Step) -> Result<(), Errno> {
         }
         Step::Attach { mount, at } => attach(mount, &open(root, at)?),
         Step::Cover { at, with, stand_in } => match open(root, at) {
-            // It has gone since it was found.
+            // It has been removed since the scan.
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
             Ok(place) => cover(root, &place, *with, stand_in.as_deref()),
@@ -212,7 +213,7 @@ fn take(root: &OwnedFd, step: &Step) -> Result<(), Errno> {
     }
 }
 
-/// A copy of what is mounted at a place, with what is mounted below it.
+/// Copies the mount at a path, including the mounts below it.
 fn tree(place: &OwnedFd, attributes: Attributes) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -236,7 +237,7 @@ fn cover(
 ) -> Result<(), Errno> {
     match with {
         Cover::ReadOnly => attach(&tree(place, Attributes::SYSTEM)?, place),
-        // What something is mounted on cannot be renamed or removed.
+        // A mount point cannot be renamed or removed.
         Cover::Pin => attach(&tree(place, Attributes::PLAIN)?, place),
         Cover::Nothing { folder } => {
             let void = match stand_in {
@@ -249,7 +250,7 @@ fn cover(
     }
 }
 
-/// Gives away what this process has as the owner of its namespaces, for itself and all that it starts.
+/// Drops the privileges that this process has as owner of its namespaces, for itself and all its descendants.
 fn privileges(plan: &Plan) -> Done {
     set_no_new_privs(true).at(Stage::Privileges)?;
     if let Some(landlock) = &plan.landlock {
@@ -274,16 +275,16 @@ fn privileges(plan: &Plan) -> Done {
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, none).at(Stage::Privileges)?;
-    // This process has a copy of the memory of the one that forked it. Nobody inside may look at it or stop it.
+    // This process has a copy of the memory of its parent. No process inside may inspect or trace it.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Stage::Privileges)
 }
 
-/// Starts the program. When this is done, it is one.
+/// Starts the program. On return the program has been executed.
 fn start(plan: &mut Plan) -> Done<Pid> {
-    // Until the process between is gone, it takes the place of one of the command's in the control groups. Where that
-    // takes too long, the fork may fail, and says so.
+    // Until the intermediate process is gone, it counts against the process limit of the command. If that takes too
+    // long, the fork may fail with an error of its own.
     wire::wait_to_go(&plan.door, SETUP_MOST);
-    // It is not freed: that would be a call to the allocator.
+    // The stack is leaked: freeing it would call the allocator.
     let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
     let program = sys::fork_to_exec(&mut stack, plan, become_program).at(Stage::Fork)?;
     match plan.failed.take() {
@@ -305,7 +306,7 @@ fn become_program(plan: &mut Plan) -> ! {
 }
 
 fn prepare(plan: &Plan) -> Done {
-    // A group of its own, for those that end their group.
+    // A separate process group, for programs that kill their own group.
     setpgid(None, None).at(Stage::Session)?;
     sys::standard(&plan.stdin, 0).at(Stage::Session)?;
     sys::standard(&plan.stdout, 1).at(Stage::Session)?;
@@ -318,8 +319,8 @@ fn prepare(plan: &Plan) -> Done {
     sys::filter(&plan.filter).at(Stage::Filter)
 }
 
-/// Waits for the program, collecting whatever else ends on the way. When this process ends, the kernel kills all
-/// that is left in the namespace.
+/// Waits for the program and reaps all other children. When this process ends, the kernel kills the rest of the
+/// namespace.
 fn watch(plan: &Plan, program: Pid) -> i32 {
     close_all_but([&plan.status, &plan.lifeline]);
     let Ok(signals) = sys::signals(&[libc::SIGCHLD, libc::SIGTERM]) else {
@@ -339,7 +340,7 @@ fn watch(plan: &Plan, program: Pid) -> i32 {
         let _ = poll(&mut polled, None);
         let [_, lifeline] = &polled;
         if !lifeline.revents().is_empty() {
-            // Whoever started this is gone.
+            // The parent is gone.
             return KILLED;
         }
         let mut information = [0u8; size_of::<libc::signalfd_siginfo>()];
@@ -352,7 +353,7 @@ fn watch(plan: &Plan, program: Pid) -> i32 {
     }
 }
 
-/// Two descriptors stay: all others are the program's, or nobody's.
+/// Closes all descriptors but two; the others belong to the program or are unused.
 fn close_all_but(keep: [&OwnedFd; 2]) {
     let [a, b] = keep.map(|fd| fd.as_raw_fd());
     let (low, high) = (a.min(b), a.max(b));

@@ -1,4 +1,4 @@
-//! Landlock over the mounts: what may be written to is said twice, to two parts of the kernel.
+//! Landlock rules on top of the mounts: two parts of the kernel enforce which files are writable.
 
 use std::ffi::CString;
 use std::io;
@@ -9,24 +9,24 @@ use landlock::{ABI, Access, AccessFs, Scope};
 use super::plan::c_path;
 use crate::sandbox::sys;
 
-/// Access to files that a command has, as the kernel takes it.
+/// The Landlock rules of a command, in the format of the kernel.
 pub(super) struct Landlock {
-    /// Kinds of access that are refused where no rule allows them.
+    /// The kinds of access that are refused unless a rule allows them.
     pub(super) handled: u64,
-    /// What reaches only processes that are held by the same rules.
+    /// The kinds of communication that are limited to processes under the same rules.
     pub(super) scoped: u64,
-    /// Places and what is allowed below.
+    /// Paths, and the access that is allowed below each.
     pub(super) rules: Vec<(CString, u64)>,
 }
 
-/// What this kernel knows of Landlock; nothing if it has none.
+/// Returns the Landlock version of this kernel, or `None` if it has no Landlock.
 pub(super) fn abi() -> Option<ABI> {
     let version = sys::landlock_version();
     (version > 0).then(|| ABI::from(version))
 }
 
 impl Landlock {
-    /// Everything may be read and run, as far as it is there; only what is below `writable` may be changed.
+    /// Allows reading and running all visible files, and writing only below `writable`.
     pub(super) fn new(abi: ABI, writable: &[PathBuf]) -> io::Result<Self> {
         let all = AccessFs::from_all(abi).bits();
         let reads = AccessFs::from_read(abi).bits();

@@ -1,4 +1,4 @@
-//! All that the child needs to get from the fork to the program, prepared before the fork.
+//! The data that a child needs between the fork and the program, prepared before the fork.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,15 +17,15 @@ use super::shared::Shared;
 use crate::sandbox::shield::Cover;
 use crate::sandbox::sys::{Called, Pointers};
 
-/// What the child does, and what it has for that.
+/// The steps of the child and their data.
 pub(super) struct Plan {
-    /// What whoever forks was called with, which is nothing to those inside.
+    /// The command line of the forking process, which is erased in the child.
     pub(super) called: Option<Called>,
     pub(super) uid_map: Vec<u8>,
     pub(super) gid_map: Vec<u8>,
-    /// The new root, made in this order.
+    /// The steps that build the new root, in order.
     pub(super) steps: Vec<Step>,
-    /// Where the program starts.
+    /// The working directory of the program.
     pub(super) directory: CString,
     pub(super) landlock: Option<Landlock>,
     pub(super) limits: Vec<(Resource, Rlimit)>,
@@ -36,30 +36,30 @@ pub(super) struct Plan {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
-    /// Where records are written to.
+    /// The pipe to which records are written.
     pub(super) status: OwnedFd,
-    /// Ends when whoever started this is gone.
+    /// A pipe that hangs up when the parent is gone.
     pub(super) lifeline: OwnedFd,
     /// The resources that the command shares with others of its session.
     pub(super) shared: Arc<Shared>,
-    /// The socket through which the descriptor of the first process is handed out, and the program is let start.
+    /// The socket that passes the pidfd of the first process out and the permission to start the program in.
     pub(super) door: OwnedFd,
-    /// For the moment before the program begins.
+    /// The stack of the child that becomes the program.
     pub(super) stack: Vec<u8>,
-    /// Why the program did not begin.
+    /// The reason that the program did not start.
     pub(super) failed: Option<(Stage, Errno)>,
 }
 
 impl Plan {
-    /// An empty folder that can be listed: programs that walk a tree go on.
+    /// An empty folder that can be listed, so that programs that walk a tree do not fail.
     pub(super) const VOID_FOLDER: &CStr = c".void/folder";
-    /// A file that nobody may read.
+    /// A file without read permission.
     pub(super) const VOID_FILE: &CStr = c".void/file";
-    /// Bytes of stack between the fork and the program: there are few frames, and none is large.
+    /// The stack size in bytes between the fork and the program: there are few frames, and none is large.
     pub(super) const STACK: usize = 64 * 1024;
 }
 
-/// One step towards the new root. Places are relative to it.
+/// One step of building the new root. Paths are relative to it.
 pub(super) enum Step {
     Directory {
         at: CString,
@@ -74,48 +74,48 @@ pub(super) enum Step {
         at: CString,
         to: CString,
     },
-    /// What this machine has at `from`.
+    /// Mounts `from`, a path on this machine.
     Bind {
         from: CString,
         at: CString,
         attributes: Attributes,
     },
-    /// A file system of its own.
+    /// Mounts a new file system.
     Fresh {
         kind: CString,
         at: CString,
         options: Vec<(CString, CString)>,
         attributes: Attributes,
     },
-    /// A mount that is open already, and in no place yet.
+    /// Attaches a detached mount that is already open.
     Attach {
         mount: OwnedFd,
         at: CString,
     },
-    /// Something over what has been mounted before.
+    /// Covers a path inside an earlier mount.
     Cover {
         at: CString,
         with: Cover,
-        /// The file or folder of this machine that is shown instead of a hidden path, where that is not a void.
+        /// The file or folder of this machine that replaces a hidden path; `None` for an empty one.
         stand_in: Option<CString>,
     },
 }
 
-/// What may not be done by way of a mount: bits of `mount_setattr`.
+/// Restrictions of a mount: bits of `mount_setattr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attributes(pub(super) u64);
 
 impl Attributes {
     pub(super) const READ_ONLY: Self = Self::of(MountAttrFlags::MOUNT_ATTR_RDONLY);
-    /// No program gets rights from a file's mode, and no file is a device.
+    /// Ignores setuid bits and device files.
     pub(super) const PLAIN: Self =
         Self::of(MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV));
-    /// The same, to be read only.
+    /// [`PLAIN`](Self::PLAIN) and read-only.
     pub(super) const SYSTEM: Self = Self(Self::READ_ONLY.0 | Self::PLAIN.0);
-    /// A device that is no program.
+    /// Devices are usable, programs and setuid bits are not.
     pub(super) const DEVICE: Self =
         Self::of(MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NOEXEC));
-    /// Nothing at all.
+    /// All restrictions together.
     pub(super) const NOTHING: Self = Self(Self::SYSTEM.0 | Self::DEVICE.0);
 
     const fn of(flags: MountAttrFlags) -> Self {
@@ -123,7 +123,7 @@ impl Attributes {
     }
 }
 
-/// Where a child that does not get to its program has stopped.
+/// The step at which a child failed before it became the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Group,
@@ -177,22 +177,22 @@ impl Stage {
         }
     }
 
-    /// In words.
+    /// Describes the step for an error message.
     pub(super) fn words(self, steps: &[String]) -> String {
         let words = match self {
             Self::Group => "joining its control groups",
             Self::Identity => "becoming the owner of its namespaces",
-            Self::Root => "beginning a new root",
+            Self::Root => "creating a new root",
             Self::Step(index) => {
                 let step = usize::try_from(index)
                     .ok()
                     .and_then(|index| steps.get(index));
                 return format!("mounting {}", step.map_or("something", String::as_str));
             }
-            Self::Pivot => "going into the new root",
+            Self::Pivot => "switching to the new root",
             Self::Seal => "making the root read-only",
-            Self::Name => "naming the machine",
-            Self::Directory => "entering the folder to start in",
+            Self::Name => "setting the host name",
+            Self::Directory => "entering the working directory",
             Self::Landlock => "restricting itself with Landlock",
             Self::Privileges => "giving up its privileges",
             Self::Fork => "starting a process",
@@ -205,7 +205,7 @@ impl Stage {
     }
 }
 
-/// What the first process says: that the program runs, how it ended, or why it did not begin.
+/// A message of the first process: the program has started, how it ended, or why it did not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record {
     Started,
@@ -228,7 +228,7 @@ impl Record {
         Self::Failed(stage, error)
     }
 
-    /// Written with one call, so that it is never seen in part.
+    /// Encodes the record in a fixed size, so that a single write is atomic.
     pub(super) fn bytes(self) -> [u8; Self::BYTES] {
         let (kind, number, stage, step) = match self {
             Self::Started => (0, 0, 0, 0),
@@ -272,7 +272,7 @@ impl Record {
     }
 }
 
-/// A path as the kernel takes it.
+/// Converts a path for the kernel.
 pub(super) fn c_path(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }

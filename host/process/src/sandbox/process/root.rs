@@ -1,4 +1,4 @@
-//! The root that a command sees, as steps for the child to take.
+//! The root file system of a command, as steps that the child performs.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -12,28 +12,29 @@ use super::{Gives, NAME};
 use crate::sandbox::shield::{Cover, covers, covers_beside};
 use crate::sandbox::{Fault, Seen, Spec};
 
-/// The steps towards a root, with what each is about.
+/// The steps that build a root, with a description of each.
 pub(super) struct Root {
     pub(super) steps: Vec<Step>,
     pub(super) about: Vec<String>,
-    /// What may be written to.
+    /// The writable paths.
     pub(super) writable: Vec<PathBuf>,
-    /// What is covered, as it was before.
+    /// The covered files, as they were before.
     pub(super) covered: Vec<Seen>,
     folders: BTreeSet<PathBuf>,
 }
 
-/// Bytes that a command may keep in its temporary folder and its home. They are memory, and count as such.
+/// The mount options of the temporary folder and the home. Both are in memory, and count against the memory limit.
 pub(super) const TEMPORARY: [(&str, &str); 2] = [("mode", "0700"), ("size", "2g")];
 
-/// Who the command is, in numbers: whoever runs us, but never root, since programs take that for more than it is here.
+/// The user and group ids of the command: those of the current user, but never root, because programs would expect
+/// more permissions than they have here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Identity {
     pub(super) user: u32,
     pub(super) group: u32,
 }
 
-/// The first user that a system hands out.
+/// The first uid that systems assign to a user.
 const SOMEBODY: u32 = 1000;
 
 impl Identity {
@@ -47,7 +48,8 @@ impl Identity {
 }
 
 impl Root {
-    /// `temporary` is a mount of the temporary folder that the session shares; without it the command has its own.
+    /// Plans the root. `temporary` is a mount of the session's shared temporary folder; without it the command gets a
+    /// private one.
     pub(super) fn new(
         view: &View,
         spec: &Spec,
@@ -64,7 +66,7 @@ impl Root {
         root.void()?;
         root.system(view, gives, temporary)?;
         root.settings(view)?;
-        // What is above comes before what is below, so that nothing is mounted over it later.
+        // Parents are mounted before their children, so that no mount hides another.
         let mut mounts: Vec<(&Path, &Path, Attributes)> = Vec::new();
         let elsewhere = |place: &&Place| !place.at().starts_with(&spec.workspace);
         for place in view
@@ -102,7 +104,7 @@ impl Root {
         mounts.sort_by_key(|(_, at, _)| at.components().count());
         for (from, at, attributes) in mounts {
             match root.bind(from, at, attributes) {
-                // It was there when this program looked: a toolchain that has been removed since stops nobody.
+                // A toolchain that was removed after the view was built is not an error.
                 Err(Fault::Mount { .. }) if !wanted(at) && !from.exists() => {}
                 bound => bound?,
             }
@@ -115,7 +117,7 @@ impl Root {
                 continue;
             }
             root.covered.extend(Seen::of(&at));
-            // What is below a place that cannot be written to cannot be either, nor be moved.
+            // Files below a read-only path are protected already, and cannot be moved.
             let held = read_only
                 .as_ref()
                 .is_some_and(|above| at.starts_with(above));
@@ -171,7 +173,7 @@ impl Root {
             }
             None => self.fresh("tmpfs", tmp, &TEMPORARY, Attributes::PLAIN)?,
         }
-        // It may be below the other.
+        // The home may be below the temporary folder.
         self.folder(&view.home, 0o700)?;
         self.fresh("tmpfs", &view.home, &TEMPORARY, Attributes::PLAIN)?;
         self.writable.extend([tmp.to_owned(), view.home.clone()]);
@@ -214,7 +216,7 @@ impl Root {
         Ok(())
     }
 
-    /// The few settings that say who one is and where.
+    /// Adds the few files in `/etc` that name the user and the host.
     fn settings(&mut self, view: &View) -> Result<(), Fault> {
         let Identity { user, group } = Identity::inside();
         let home = view.home.display();
@@ -247,7 +249,7 @@ impl Root {
         Ok(())
     }
 
-    /// A folder, and those above it.
+    /// Adds a folder and its parents.
     fn folder(&mut self, at: &Path, mode: u32) -> Result<(), Fault> {
         if at.parent().is_none() || !self.folders.insert(at.to_owned()) {
             return Ok(());
@@ -336,7 +338,7 @@ impl Root {
     }
 }
 
-/// A place as the child names it: below the root that it is making.
+/// Converts a path for the child: relative to the root that it builds.
 fn relative(at: &Path) -> Result<CString, Fault> {
     let below = at.strip_prefix("/").unwrap_or(at);
     c_path(below).map_err(unfit(at))

@@ -1,8 +1,8 @@
 //! Resources that the commands of one session share: a network and a temporary folder.
 //!
-//! Both belong to a namespace of users that is made for the session. A command gets one of its own below that, so it has
-//! no power over what it shares. No process stays: the namespaces last as long as this process holds them open, and a
-//! child goes into them for a moment where something has to be opened there.
+//! Both belong to a user namespace that is created for the session. Each command gets its own user namespace below it,
+//! so it has no privileges over the shared resources. No process remains in the namespaces: they last as long as this
+//! process holds them open, and a short-lived child enters them to open resources there.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,45 +29,45 @@ use crate::sandbox::sys;
 use crate::sandbox::wire::joined::enter;
 use crate::sandbox::wire::{door, fail, hand_out, listening, take};
 
-/// The path of the temporary folder in the session's own mounts, in which no other path is resolved.
+/// The path of the temporary folder in the session's mount namespace, in which no other path is resolved.
 const FOLDER: &std::ffi::CStr = c"/proc";
 
-/// Mounts of the temporary folder that are made ahead.
+/// The number of mounts of the temporary folder that are prepared in advance.
 const AHEAD: usize = 4;
 
-/// Commands of a session that have a proxy at a time, each on a port of its own.
+/// The maximum number of concurrent commands with a proxy in one session; each uses its own port.
 const PROXIES: u16 = 128;
 
-/// Resources that the commands of a session share.
+/// The shared resources of a session.
 pub(in crate::sandbox) struct Shared {
     user: OwnedFd,
     network: OwnedFd,
     mounts: OwnedFd,
-    /// Mounts of the temporary folder that no command has yet. Each command takes one.
+    /// Mounts of the temporary folder that are not in use yet. Each command takes one.
     folders: Mutex<Vec<OwnedFd>>,
-    /// Sockets on the loopback that no command's proxy uses at present.
+    /// Listening loopback sockets that no proxy uses at present.
     listeners: Arc<Mutex<Vec<Listener>>>,
 }
 
-/// A socket that listens in the network of a session.
+/// A listening socket in the network of a session.
 struct Listener {
     socket: OwnedFd,
     port: u16,
 }
 
-/// A [`Listener`] for one command. Dropping it lets the next one have it.
+/// A [`Listener`] for one command. Dropping it makes it available to the next one.
 pub(super) struct Lease {
     listener: Option<Listener>,
     home: Weak<Mutex<Vec<Listener>>>,
 }
 
 impl Lease {
-    /// The port that the command finds its proxy at.
+    /// Returns the port at which the command reaches its proxy.
     pub(super) fn port(&self) -> u16 {
         self.listener.as_ref().map_or(PROXY, |one| one.port)
     }
 
-    /// The socket.
+    /// Returns a copy of the listening socket.
     pub(super) fn socket(&self) -> io::Result<OwnedFd> {
         let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         listener.socket.try_clone()
@@ -85,7 +85,7 @@ impl Drop for Lease {
 }
 
 impl Shared {
-    /// Makes the namespaces.
+    /// Creates the namespaces.
     pub(super) fn new() -> io::Result<Self> {
         let Identity { user, group } = Identity::inside();
         let (own_user, own_group) = (
@@ -109,13 +109,13 @@ impl Shared {
         })
     }
 
-    /// Inside a child: goes into the network.
+    /// Enters the network. Must run in a child.
     pub(super) fn enter_network(&self) -> Result<(), Errno> {
         enter(&self.user, LinkNameSpaceType::User)?;
         enter(&self.network, LinkNameSpaceType::Network)
     }
 
-    /// A mount of the temporary folder, for one command.
+    /// Returns a mount of the temporary folder for one command.
     pub(super) fn folder(&self) -> io::Result<OwnedFd> {
         let waiting = || self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(one) = waiting().pop() {
@@ -127,7 +127,7 @@ impl Shared {
         Ok(one)
     }
 
-    /// A port for the proxy of one command.
+    /// Returns a listener for the proxy of one command.
     pub(super) fn listener(&self) -> io::Result<Lease> {
         let free = || {
             self.listeners
@@ -154,7 +154,7 @@ impl Shared {
         })
     }
 
-    /// Connects to a port of the loopback in there, by the one or the other version of the protocol.
+    /// Connects to a loopback port in the network, over IPv4 or IPv6.
     pub(in crate::sandbox) async fn connect(self: Arc<Self>, port: u16) -> io::Result<TcpStream> {
         let sockets = tokio::task::spawn_blocking(move || self.visit(Job::Sockets)).await??;
         let addresses = [
@@ -183,7 +183,7 @@ impl Shared {
     }
 }
 
-/// Forks a child and takes what it hands out before it ends.
+/// Forks a child and receives the descriptors that it sends before it ends.
 fn forked<T>(
     namespaces: u64,
     state: &mut T,
@@ -191,7 +191,7 @@ fn forked<T>(
     here: &OwnedFd,
 ) -> io::Result<Vec<OwnedFd>> {
     let child = sys::fork(namespaces, None, state, child)?;
-    // Whether anybody hears of its end or not: the door says what came of it.
+    // The exit status does not matter: the result arrives through the socket.
     let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
     take(here)
 }
@@ -203,7 +203,7 @@ struct Making {
     gid_map: Vec<u8>,
 }
 
-/// Runs in the child, which is in the new namespaces. From here on there are system calls alone (see [`sys`]).
+/// Runs in the child, in the new namespaces. It makes only system calls (see [`sys`]).
 fn make(making: &mut Making) -> ! {
     let made = || {
         put(c"/proc/self/setgroups", b"deny")?;
@@ -242,7 +242,7 @@ fn make(making: &mut Making) -> ! {
     sys::exit(0)
 }
 
-/// Mounts of the temporary folder, each to be put in a place of its own.
+/// Creates detached mounts of the temporary folder.
 fn folders() -> Result<[OwnedFd; AHEAD], Errno> {
     let at = openat(CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let one = || {
@@ -254,7 +254,7 @@ fn folders() -> Result<[OwnedFd; AHEAD], Errno> {
     Ok([one()?, one()?, one()?, one()?])
 }
 
-/// A resource to be opened in the namespaces of a session.
+/// The resource to open in the namespaces of a session.
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Folders,
@@ -269,7 +269,7 @@ struct Visit<'a> {
     door: OwnedFd,
 }
 
-/// Runs in the child: system calls alone.
+/// Runs in the child. It makes only system calls.
 fn go(visit: &mut Visit<'_>) -> ! {
     if let Err(error) = done(visit) {
         fail(&visit.door, error);

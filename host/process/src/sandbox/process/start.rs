@@ -1,4 +1,4 @@
-//! From a [`Spec`] to a command that runs.
+//! Starts a command from its [`Spec`].
 
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -25,16 +25,16 @@ use crate::sandbox::environment::{PROXY, Variables};
 use crate::sandbox::sys::{self, Pointers};
 use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find, input_writer, wire};
 
-/// A command that was forked and has not said yet whether it runs.
+/// A forked command that has not yet reported that its program runs.
 struct Forked {
     held: Held,
-    /// The end that its standard input is written to, unless that is the null device.
+    /// The write end of its standard input, unless that is the null device.
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
     /// The socket that its proxy listens on, if it has one.
     listener: Option<Lease>,
-    /// What each step of the child was about.
+    /// A description of each step of the child.
     about: Vec<String>,
     covered: Vec<Seen>,
 }
@@ -66,7 +66,7 @@ impl ProcessSandbox {
         })
     }
 
-    /// Makes the plan and forks.
+    /// Prepares the plan and forks.
     fn fork(&self, spec: &Spec, gives: Gives) -> Result<Forked, Fault> {
         let filter = self
             .filter
@@ -121,7 +121,7 @@ impl ProcessSandbox {
                 c_string(pair)
             });
             let identity = Identity::inside();
-            // In the namespace of the session it is who it is to be already.
+            // In the session's user namespace the process already has its final ids.
             let map = |id: u32| format!("{id} {id} 1").into_bytes();
             let plan = Plan {
                 called: self.called.clone(),
@@ -172,18 +172,18 @@ impl ProcessSandbox {
         })
     }
 
-    /// The variables that a command has.
+    /// Returns the environment of a command.
     pub(super) fn variables(&self, spec: &Spec, proxy: u16) -> Result<Variables, Fault> {
         let (path, home) = (&self.view.path, &self.view.home);
         let mut variables = self
             .ambient
             .of(spec, path, home, Path::new("/tmp"), proxy)?;
-        // Where git looks by itself depends on how it was built.
+        // The default path of this file depends on how git was built.
         variables.insert("GIT_CONFIG_SYSTEM".into(), "/etc/gitconfig".into());
         Ok(variables)
     }
 
-    /// Runs a command that does nothing, to see whether one can be run, and who has to make the sandbox.
+    /// Runs a command that does nothing, to find out if and by which builder commands can run.
     pub(super) fn try_out(&self) -> Result<Gives, String> {
         let workspace = tempfile_free_folder();
         let mut spec = Spec::new(Program::Vector(vec!["true".into()]), workspace);
@@ -208,12 +208,12 @@ impl ProcessSandbox {
             });
         }
         if bubblewrap::find().is_none() {
-            all.push("bubblewrap, which some systems let, is not installed".to_owned());
+            all.push("bubblewrap, which works on some systems that restrict namespaces, is not installed".to_owned());
         }
         Err(all.join("; "))
     }
 
-    /// Who could make a sandbox here, the better one first.
+    /// Returns the available sandbox builders, best first.
     fn makers(&self) -> impl Iterator<Item = By> {
         let us = (!self.wrapped).then_some(By::Us);
         us.into_iter().chain(bubblewrap::find().map(By::Bubblewrap))
@@ -226,16 +226,16 @@ impl ProcessSandbox {
     }
 }
 
-/// The groups of a command, while it runs.
+/// The control groups of a running command.
 pub(super) enum Hold {
     Own(Groups),
     Lent(Lent),
 }
 
-/// The first process of the namespace, a child of this process, when the process between has ended. From then on that
-/// one is not counted in the control groups of the command, and the program may start.
+/// Waits for the intermediate process and returns the pidfd of the first process of the namespace, a child of this
+/// process. After that the control groups no longer count the intermediate process, and the program may start.
 fn first_of(between: &OwnedFd, here: &OwnedFd) -> io::Result<OwnedFd> {
-    // Whether anybody hears of its end or not: it has said what came of it.
+    // The exit status does not matter: the result arrives through the socket.
     let _ = waitid(WaitId::PidFd(between.as_fd()), WaitIdOptions::EXITED);
     let first = wire::take(here)?.pop().ok_or(io::ErrorKind::BrokenPipe)?;
     wire::let_go(here);
@@ -243,7 +243,7 @@ fn first_of(between: &OwnedFd, here: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 impl Hold {
-    /// Forks the process between.
+    /// Forks the intermediate process.
     fn fork(&self, mut plan: Plan) -> io::Result<OwnedFd> {
         match self {
             Self::Own(groups) => {
@@ -263,7 +263,7 @@ impl Hold {
     }
 }
 
-/// A folder that is there on every machine, and in which nothing is looked for.
+/// Returns a folder that exists on every machine; its content is not used.
 fn tempfile_free_folder() -> std::path::PathBuf {
     std::env::temp_dir()
         .canonicalize()
@@ -274,13 +274,14 @@ fn c_string(bytes: Vec<u8>) -> io::Result<std::ffi::CString> {
     Ok(std::ffi::CString::new(bytes)?)
 }
 
-/// The limits that everything in a command inherits. `memory` is that of each process, where nothing else bounds it.
+/// Returns the limits that all processes of a command inherit. `memory` is the limit for each process if there is no
+/// memory control group.
 ///
-/// It is a limit of data (`RLIMIT_DATA`): what a process may write to and does not share. One of its addresses
-/// (`RLIMIT_AS`) would stop node, java and go, which reserve far more than they use.
+/// It limits data (`RLIMIT_DATA`), which is private writable memory. A limit of the address space (`RLIMIT_AS`) would
+/// break node, java and go, which reserve far more than they use.
 pub(super) fn limits(bounds: &Bounds, memory: Option<u64>) -> Vec<(Resource, Rlimit)> {
     let limit = |resource: Resource, most: u64| {
-        // A bound that is tighter already stays.
+        // A limit that is already tighter stays in force.
         let most = getrlimit(resource)
             .maximum
             .map_or(most, |maximum| maximum.min(most));
@@ -291,7 +292,7 @@ pub(super) fn limits(bounds: &Bounds, memory: Option<u64>) -> Vec<(Resource, Rli
         limit(Resource::Core, 0),
         limit(Resource::Fsize, bounds.file_size),
         limit(Resource::Nofile, bounds.open_files),
-        // Counted in the namespace of the command alone, together with its first process.
+        // Counted only in the namespace of the command, including its first process.
         limit(Resource::Nproc, bounds.processes.value().saturating_add(1)),
         limit(Resource::Memlock, 64 << 20),
         limit(Resource::Msgqueue, 800 << 10),
@@ -307,23 +308,23 @@ fn setup(stage: &str, error: io::Error) -> Fault {
     }
 }
 
-/// What is said of a file that the sandbox does not have, or whose interpreter it does not have.
+/// The error text for a file that is missing in the sandbox, or whose interpreter is.
 pub(super) const NOT_IN_THERE: &str =
-    "it, or the program that its first line names, is not in the sandbox";
+    "it, or the interpreter named in its first line, does not exist in the sandbox";
 
-/// What is said of a file that holds something else.
+/// The error text for a file that is not a program.
 pub(super) const NO_PROGRAM: &str =
-    "it is neither a program for this machine nor a script that begins with `#!`";
+    "it is neither a program for this processor nor a script that begins with `#!`";
 
-/// Arguments and variables that the kernel takes from nobody.
+/// Returns the error for arguments and variables that exceed the kernel's limit.
 pub(super) fn too_long() -> Fault {
     Fault::Unfit {
         what: "the arguments".to_owned(),
-        why: "together with the variables they are longer than the system allows",
+        why: "together with the environment they are longer than the system allows",
     }
 }
 
-/// What a failure means to whoever asked for the command.
+/// Converts a failed stage into an error for the caller.
 fn fault(stage: Stage, error: io::Error, spec: &Spec, about: &[String]) -> Fault {
     let program = match &spec.program {
         Program::Vector(words) => words.first().map_or("", String::as_str),
@@ -351,12 +352,12 @@ fn fault(stage: Stage, error: io::Error, spec: &Spec, about: &[String]) -> Fault
     }
 }
 
-/// What a record at the start means.
+/// Converts the first record into a result.
 pub(super) fn begun(record: Option<Record>) -> Result<(), (Stage, io::Error)> {
     match record {
         Some(Record::Started) => Ok(()),
         Some(Record::Failed(stage, errno)) => Err((stage, errno.into())),
-        // It was killed before it could say anything.
+        // The process was killed before it could report an error.
         Some(Record::Exited(_)) | None => Err((Stage::Fork, io::ErrorKind::BrokenPipe.into())),
     }
 }

@@ -1,5 +1,5 @@
-//! What of this machine a command sees: its programs and libraries, where toolchains of the person are, and nothing
-//! else of the person. Looked up once; it is the same for every command.
+//! The files of this machine that commands see: programs, libraries and the user's toolchains, but no other files of
+//! the user. Collected once, and the same for every command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::sandbox::environment::Ambient;
 use crate::sandbox::person::Person;
 
-/// What every machine keeps its programs and libraries in.
+/// Folders that hold programs and libraries on every machine.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -21,12 +21,12 @@ const SYSTEM: &[&str] = &[
     "/gnu/store",
     "/run/current-system",
     "/home/linuxbrew/.linuxbrew",
-    // How many processors there are.
+    // The number of processors.
     "/sys/devices/system/cpu",
 ];
 
-/// Settings that programs do not run without, and no more, since each takes its time to be mounted. None of them says
-/// anything about the person or about what else runs here. Certificates are public; keys are in folders beside them.
+/// System settings that programs need to run. The list is short because each mount takes time. None of them reveals
+/// anything about the user or about what else runs here. Certificates are public; keys are in neighbouring folders.
 const SETTINGS: &[&str] = &[
     "/etc/alternatives",
     "/etc/crypto-policies",
@@ -53,8 +53,8 @@ const SETTINGS: &[&str] = &[
     "/etc/timezone",
 ];
 
-/// Where toolchains live in a home. Each is named down to what holds programs and their libraries: settings and
-/// credentials lie beside them.
+/// Toolchain folders in a home. Each entry is narrowed to programs and their libraries, because settings and
+/// credentials are in neighbouring folders.
 const TOOLCHAINS: &[&str] = &[
     ".asdf",
     ".bun/bin",
@@ -91,8 +91,8 @@ const TOOLCHAINS: &[&str] = &[
     "go/pkg",
 ];
 
-/// The same of toolchains elsewhere, where a variable says: a command is told of it. All of the folder where nothing is
-/// named.
+/// Variables that name a toolchain elsewhere, and the folders to show below it; an empty name shows the whole folder.
+/// The command gets the variable, too.
 const NAMED: &[(&str, &[&str])] = &[
     ("CARGO_HOME", &["bin", "env", "git", "registry"]),
     ("GOROOT", &[""]),
@@ -103,31 +103,31 @@ const NAMED: &[(&str, &[&str])] = &[
     ("VOLTA_HOME", &[""]),
 ];
 
-/// What a sandbox is made of, and what speaks for the whole machine.
+/// Paths that the sandbox replaces, or that describe the whole machine. They cannot be a workspace.
 const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
 
-/// What a command sees of this machine.
+/// The files of this machine that a command sees.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     pub(super) places: Vec<Place>,
-    /// Those that variables name. One that is in a workspace is as writable as that.
+    /// The folders that variables name. If one is in a workspace, it is as writable as the workspace.
     pub(super) named: Vec<Place>,
-    /// Folders of the `PATH` that a command sees.
+    /// The visible folders of the `PATH`.
     pub(super) path: Vec<PathBuf>,
-    /// Where the private home is: where the person's own is, since toolchains look for themselves there.
+    /// The path of the private home: the same as the user's home, because toolchains look for themselves there.
     pub(super) home: PathBuf,
-    /// Where this machine's own devices are.
+    /// The paths of the available devices.
     pub(super) devices: Vec<PathBuf>,
-    /// Whose commits git makes.
+    /// The author of git commits.
     pub(super) person: Person,
 }
 
-/// Something of this machine, read-only.
+/// A read-only path of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A folder or file.
+    /// A folder or file to mount.
     There { from: PathBuf, at: PathBuf },
-    /// A link.
+    /// A symbolic link to create.
     Link { at: PathBuf, to: PathBuf },
 }
 
@@ -139,10 +139,10 @@ impl Place {
     }
 }
 
-/// A home for those who have none.
+/// The home of users who have none.
 const NO_HOME: &str = "/home/mimir";
 
-/// Devices that give and take nothing but bytes.
+/// Devices that only read and write bytes.
 const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -197,7 +197,7 @@ impl View {
         }
     }
 
-    /// Whether a sandbox with this workspace would still be one.
+    /// Returns true if this workspace can be mounted without undermining the sandbox.
     pub(super) fn takes(&self, workspace: &Path) -> bool {
         let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
         let above = self
@@ -213,7 +213,7 @@ impl View {
     }
 }
 
-/// What cargo is told in its own folder, unless there is a credential in it.
+/// Returns cargo's settings file, unless it contains a credential.
 fn settings(cargo: &Path) -> Option<Place> {
     let settings = cargo.join("config.toml");
     let text = fs::read_to_string(&settings).ok()?;
@@ -222,8 +222,8 @@ fn settings(cargo: &Path) -> Option<Place> {
         .flatten()
 }
 
-/// What variables name that is not seen anyway. One that names the home, a folder above it or a part of the machine
-/// says nothing about a toolchain.
+/// Returns the folders named by variables that are not visible anyway. A variable that names the home, a folder above
+/// it or a system folder does not identify a toolchain and is ignored.
 fn named(ambient: &Ambient, home: &Path, places: &[Place]) -> Vec<Place> {
     let mut all = Vec::new();
     for (name, parts) in NAMED {
@@ -250,7 +250,7 @@ fn named(ambient: &Ambient, home: &Path, places: &[Place]) -> Vec<Place> {
         {
             continue;
         }
-        // A path with `..` or with a link in it is another name of a place that is mounted where it is.
+        // A path with `..` or a symbolic link is an alias; the mount uses the canonical path.
         let whole = |part: &str| match part {
             "" => real.clone(),
             part => real.join(part),
@@ -277,7 +277,7 @@ fn named(ambient: &Ambient, home: &Path, places: &[Place]) -> Vec<Place> {
     all
 }
 
-/// Java keeps what its libraries link to below /etc, in a folder named after its version.
+/// Returns the folders below `/etc`, named after a version, that Java's libraries link to.
 fn versioned_java() -> impl Iterator<Item = Place> {
     let entries = Path::new("/etc").read_dir().into_iter().flatten().flatten();
     let java = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("java-"));
@@ -287,14 +287,15 @@ fn versioned_java() -> impl Iterator<Item = Place> {
 fn place(at: &Path) -> Option<Place> {
     let metadata = at.symlink_metadata().ok()?;
     if metadata.is_symlink() && at.parent() == Some(Path::new("/")) {
-        // `/bin` where it is a link to `usr/bin`.
+        // `/bin` is often a link to `usr/bin`.
         return Some(Place::Link {
             at: at.to_owned(),
             to: fs::read_link(at).ok()?,
         });
     }
     let from = at.canonicalize().ok()?;
-    // `/etc/localtime`, which leads to what is there anyway: a link is made in a quarter of the time of a mount.
+    // A link such as `/etc/localtime` leads to a file that is visible anyway; creating a link takes a quarter of the
+    // time of a mount.
     if metadata.is_symlink() && from.starts_with("/usr") && !at.starts_with("/usr") {
         return Some(Place::Link {
             at: at.to_owned(),
@@ -371,7 +372,7 @@ mod tests {
         ambient.kept = vec![
             ("CARGO_HOME".into(), value("rust/cargo")),
             ("RUSTUP_HOME".into(), value("rust/link")),
-            // These say nothing about a toolchain.
+            // These do not name a toolchain.
             ("JAVA_HOME".into(), value("people/me")),
             ("GOROOT".into(), value("people")),
             ("NVM_DIR".into(), "/".into()),

@@ -1,4 +1,4 @@
-//! The profile of one command: what it may do, each in a line; of several lines about the same, the last one counts.
+//! The profile of one command: one rule per line; the last matching rule wins.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::sandbox::shield::Cover;
 use crate::sandbox::{Fault, Mount};
 
-/// What every program needs to begin at all.
+/// The rules that every program needs to start.
 const BASE: &str = "(version 1)
 (deny default)
 (import \"system.sb\")
@@ -33,7 +33,7 @@ const SYSTEM: [&str; 9] = [
     "/private/var/select",
 ];
 
-/// Folders of the home that hold toolchains, and nobody's secret.
+/// Toolchain folders in the home that hold no secrets.
 const TOOLCHAINS: [&str; 9] = [
     ".cargo/bin",
     ".cargo/git",
@@ -46,25 +46,25 @@ const TOOLCHAINS: [&str; 9] = [
     "Library/Python",
 ];
 
-/// What a profile is made of.
+/// The inputs of a profile.
 pub(super) struct Profile<'a> {
     pub(super) home: Option<&'a Path>,
     /// Folders with programs.
     pub(super) path: &'a [PathBuf],
-    /// Settings of toolchains that hold no credential.
+    /// Settings files of toolchains that hold no credential.
     pub(super) settings: &'a [PathBuf],
-    /// What the command has as home and temporary folder.
+    /// The private home and temporary folder of the command.
     pub(super) room: &'a Path,
-    /// Which holds what is covered, as the mounts do.
+    /// The workspace. Like the mounts, it contains the covered paths.
     pub(super) workspace: &'a Path,
-    /// Parts of the workspace, and whether they may be changed.
+    /// Parts of the workspace, and whether each is writable.
     pub(super) parts: Vec<(PathBuf, bool)>,
     pub(super) mounts: &'a [Mount],
     pub(super) covers: &'a [(PathBuf, Cover)],
 }
 
 impl Profile<'_> {
-    /// As `sandbox-exec` reads it.
+    /// Returns the profile as text for `sandbox-exec`.
     pub(super) fn text(&self) -> Result<String, Fault> {
         let mut out = BASE.to_owned();
         let read = |path: &Path| line("allow", "file-read*", "subpath", path);
@@ -95,7 +95,7 @@ impl Profile<'_> {
         for path in self.settings {
             out += &line("allow", "file-read*", "literal", path)?;
         }
-        // What is moved takes with it what is covered, and another one could be put in its place.
+        // Moving a folder would move the covered files in it, and another folder could take its place.
         let mounts = self.mounts.iter().map(|mount| mount.from.as_path());
         let grounds: Vec<&Path> = mounts.chain([self.workspace]).collect();
         let above: BTreeSet<&Path> = self
@@ -113,7 +113,7 @@ impl Profile<'_> {
         for (path, with) in self.covers {
             out += &match with {
                 Cover::ReadOnly => line("deny", "file-write*", "subpath", path)?,
-                // What is moved takes with it what the rules are about.
+                // Moving it would move the files that the rules protect.
                 Cover::Pin => line("deny", "file-write-unlink", "literal", path)?,
                 Cover::Nothing { .. } => line("deny", "file-read* file-write*", "subpath", path)?,
             };
@@ -122,8 +122,8 @@ impl Profile<'_> {
     }
 }
 
-/// Toolchains of a home by the variables that lead to them, and their settings that may be read. Cargo does not run
-/// where it may not read its settings, so it is not told of them where they hold a credential.
+/// Returns the toolchains of a home by the variables that lead to them, and their readable settings files. Cargo fails
+/// if it cannot read its settings, so `CARGO_HOME` is left out if they hold a credential.
 pub(super) fn toolchains(home: &Path) -> (Vec<(&'static str, PathBuf)>, Vec<PathBuf>) {
     let mut homes = Vec::new();
     let mut settings = Vec::new();
@@ -151,14 +151,15 @@ pub(super) fn toolchains(home: &Path) -> (Vec<(&'static str, PathBuf)>, Vec<Path
     (homes, settings)
 }
 
-/// One rule. A path with a character that no string of a profile can hold is no path that could be protected.
+/// Writes one rule. Fails if the path contains a character that a profile string cannot hold, since it could not be
+/// protected.
 fn line(decision: &str, what: &str, how: &str, path: &Path) -> Result<String, Fault> {
     let text = path
         .to_str()
         .filter(|text| !text.chars().any(char::is_control));
     let text = text.ok_or_else(|| Fault::Mount {
         at: path.to_owned(),
-        why: "its name cannot be written in a profile".to_owned(),
+        why: "it contains a character that a sandbox profile cannot hold".to_owned(),
     })?;
     let mut out = format!("({decision} {what} ({how} \"");
     for c in text.chars() {
@@ -219,7 +220,10 @@ mod tests {
             !text.contains("network"),
             "nothing but the default is said of it"
         );
-        assert!(!text.contains("\"/Users/me\""), "the home is nobody's");
+        assert!(
+            !text.contains("\"/Users/me\""),
+            "the home itself is not readable"
+        );
     }
 
     #[test]

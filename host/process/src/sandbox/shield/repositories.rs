@@ -1,4 +1,4 @@
-//! The covers of repositories: what git obeys is read-only, and stays where it is.
+//! Covers for repositories: the files that git obeys are read-only and cannot be moved.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Cover, Found};
 use crate::sandbox::folders::{INNER, OBEYED, inner};
 
-/// Made, empty, in every repository where it is missing: git makes one with every repository.
+/// The hooks folder. It is created empty in every repository that lacks it, as git itself does for new ones.
 pub(super) const HOOKS: &str = "hooks";
 
 /// The folder of the submodules in a repository.
@@ -18,10 +18,10 @@ pub(super) fn is_inner(name: &str) -> bool {
 }
 
 impl Found<'_> {
-    /// Makes a protected folder that is missing, empty, so that a command cannot make it.
+    /// Creates a missing protected folder, so that a command cannot create it with contents.
     pub(super) fn keep_empty(&self, path: &str) {
         if self.writes && self.rules.check(path).against_writing().is_some() {
-            // It is there in nearly every case. Where it cannot be made, the command cannot make it either.
+            // It exists nearly always. If it cannot be created here, the command cannot create it either.
             let _ = make(&self.real(path));
         }
     }
@@ -30,7 +30,7 @@ impl Found<'_> {
         self.rules.check(".git/hooks").against_writing().is_some()
     }
 
-    /// Covers what a repository beside the workspace obeys, where it is not called `.git`.
+    /// Covers the files that git obeys in a repository outside the workspace that is not called `.git`.
     pub(super) fn repository(&mut self, at: &str) {
         let folder = self.real(at);
         if !folder.join("commondir").exists() {
@@ -55,7 +55,7 @@ impl Found<'_> {
         }
     }
 
-    /// Covers what the repositories in a folder obey, and keeps them where they are.
+    /// Covers the files that git obeys in the repositories below a folder, and pins those repositories.
     pub(super) fn inner(&mut self, at: &str) {
         if self.seen.contains(&self.real(at)) {
             return;
@@ -84,7 +84,7 @@ impl Found<'_> {
         }
     }
 
-    /// Covers what a repository obeys that has no folder `.git` around it.
+    /// Covers the files that git obeys in a bare repository, which has no `.git` folder around it.
     pub(super) fn bare(&mut self, at: &str, folder: &Path) {
         let is_one = ["objects", "refs"]
             .iter()
@@ -107,7 +107,8 @@ impl Found<'_> {
     }
 }
 
-/// Makes a folder in one that no link leads to: a command that runs already can have put one in the way by now.
+/// Creates a folder without following symbolic links: a command that is already running may have placed one in the
+/// path.
 #[cfg(target_os = "linux")]
 fn make(path: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2};

@@ -1,9 +1,9 @@
-//! Forks: into new namespaces, or to become a program.
+//! Forks: into new namespaces, or to execute a program.
 //!
-//! Two rules make [`fork`] sound in a program of many threads, where another thread may hold the lock of the allocator
-//! or of anything else at the moment of the fork, and will never release it in the child:
-//! what runs in the child neither allocates nor takes a lock, and it never returns. All that it needs is prepared before.
-//! It is made of system calls alone.
+//! At the moment of a fork, another thread may hold the lock of the allocator or any other lock, and will never
+//! release it in the child. So two rules make [`fork`] sound in a multi-threaded program: the code in the child
+//! neither allocates nor takes a lock, and it never returns. Everything that it needs is prepared before; it makes
+//! only system calls.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -16,14 +16,14 @@ use rustix::process::Pid;
 
 use super::{check, exit, number};
 
-/// Namespaces of a command. Its network is that of its session.
+/// The namespaces of a command. Its network is that of its session.
 pub(in crate::sandbox) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
-/// Namespaces of a session.
+/// The namespaces of a session.
 pub(in crate::sandbox) const SHARED: u64 =
     (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWNET) as u64;
 
@@ -43,8 +43,8 @@ struct CloneArgs {
     set_tid_size: u64,
     cgroup: u64,
 }
-/// Ends the process if a panic unwinds through it: above it are the frames of the parent, which are not the child's
-/// to run.
+/// Aborts the process if a panic unwinds through it: the frames above belong to the parent and must not run in the
+/// child.
 struct NoWayBack;
 
 impl Drop for NoWayBack {
@@ -53,8 +53,8 @@ impl Drop for NoWayBack {
     }
 }
 
-/// Forks into new namespaces and, if there is one, into a control group of the second version; runs `child` there with
-/// all signals blocked. Gives the child's descriptor.
+/// Forks into new namespaces and, if given, into a group of cgroup v2; runs `child` there with all signals blocked.
+/// Returns the pidfd of the child.
 pub(in crate::sandbox) fn fork<T>(
     namespaces: u64,
     group: Option<BorrowedFd<'_>>,
@@ -62,7 +62,7 @@ pub(in crate::sandbox) fn fork<T>(
     child: fn(&mut T) -> !,
 ) -> io::Result<OwnedFd> {
     let mut pidfd: RawFd = -1;
-    // To begin in a group is cheap; to be moved into one, a process waits for all others to notice.
+    // Starting in a group is cheap; moving a process into one waits for all processors to notice.
     const INTO_CGROUP: u64 = 0x2_0000_0000;
     let into = if group.is_some() { INTO_CGROUP } else { 0 };
     let args = CloneArgs {
@@ -74,15 +74,15 @@ pub(in crate::sandbox) fn fork<T>(
     };
     let blocked = Blocked::all();
     // SAFETY: without CLONE_VM the child has a copy of the memory and of this stack, so this is a fork. `args` is a
-    // valid clone_args of the size that is named, and `pidfd` outlives the call. In the child nothing but `child`
-    // runs, which allocates nothing and takes no lock (see the head of this file) and does not come back.
+    // valid clone_args of the given size, and `pidfd` outlives the call. The child runs only `child`, which does not
+    // allocate, takes no lock (see the module documentation) and does not return.
     let mut pid =
         unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     let missing = || io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS);
     if pid == -1 && group.is_none() && missing() {
         let flags = namespaces | (libc::CLONE_PIDFD | libc::SIGCHLD) as u64;
-        // SAFETY: the same by the older call, which filters of containers let through where they hide the other. Without
-        // a stack, the child goes on with its copy of this one; the descriptor goes to `pidfd`.
+        // SAFETY: as above, through the older call, which container filters allow where they block `clone3`. Without a
+        // stack the child continues on its copy of this one; the pidfd is written to `pidfd`.
         pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     }
     if pid == 0 {
@@ -92,16 +92,16 @@ pub(in crate::sandbox) fn fork<T>(
     let result = check(pid);
     drop(blocked);
     result?;
-    // SAFETY: the kernel has just put a descriptor there that nobody else owns.
+    // SAFETY: the kernel has just stored a new descriptor there that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
 }
 
-/// All signals of this thread are blocked while it lives: a handler of the parent must not run in the child.
+/// Blocks all signals of this thread while it lives: handlers of the parent must not run in the child.
 struct Blocked(libc::sigset_t);
 
 impl Blocked {
     fn all() -> Self {
-        // SAFETY: a sigset_t is plain data, for which zeros are valid, and both calls write to sets that live here.
+        // SAFETY: a sigset_t is plain data, for which zeros are valid, and both calls write to local variables.
         unsafe {
             let mut all: libc::sigset_t = zeroed();
             let mut before: libc::sigset_t = zeroed();
@@ -114,19 +114,19 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: the set was filled by the call that blocked them.
+        // SAFETY: the set was filled by the call that blocked the signals.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, null_mut()) };
     }
 }
 
-/// What the child of [`fork_to_exec`] is given.
+/// The argument of the child of [`fork_to_exec`].
 struct Child<'a, T> {
     state: &'a mut T,
     child: fn(&mut T) -> !,
 }
 
-/// Forks without copying any memory: this process stands still until the child has become another program or has
-/// ended. What the child writes to `state` is seen here afterwards.
+/// Forks without copying memory: this process is suspended until the child has executed another program or has ended.
+/// Writes of the child to `state` are visible here afterwards.
 pub(in crate::sandbox) fn fork_to_exec<T>(
     stack: &mut [u8],
     state: &mut T,
@@ -134,16 +134,16 @@ pub(in crate::sandbox) fn fork_to_exec<T>(
 ) -> Result<Pid, Errno> {
     extern "C" fn run<T>(shared: *mut c_void) -> c_int {
         let _no_way_back = NoWayBack;
-        // SAFETY: it points to the `Child` below, whose owner stands still as long as this runs.
+        // SAFETY: it points to the `Child` below, whose owner is suspended as long as this runs.
         let shared = unsafe { &mut *shared.cast::<Child<'_, T>>() };
         (shared.child)(shared.state)
     }
     let mut shared = Child { state, child };
     let top = stack.as_mut_ptr_range().end;
     let aligned = top.wrapping_sub(top as usize % 16);
-    // SAFETY: this is a single thread: the process was forked and has started no other. With CLONE_VFORK it does not go on
-    // before the child has left this memory, so the stack, of which `aligned` is the end, and the borrows in `shared` are
-    // the child's alone for that time.
+    // SAFETY: this process has a single thread: it was forked and has started no other. CLONE_VFORK suspends it until
+    // the child has left this memory, so the child has exclusive use of the stack, of which `aligned` is the end, and
+    // of the borrows in `shared` for that time.
     let pid = unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         libc::clone(run::<T>, aligned.cast(), flags, (&raw mut shared).cast())
@@ -152,8 +152,8 @@ pub(in crate::sandbox) fn fork_to_exec<T>(
     Pid::from_raw(pid).ok_or(Errno::CHILD)
 }
 
-/// Forks into new namespaces a child of the process that has forked this one, which is to wait for it. For a process
-/// that [`fork`] has made: it has one thread, and all signals are blocked. Gives the child's descriptor.
+/// Forks a sibling of this process into new namespaces; the parent of this process must wait for it. Only for a
+/// process that [`fork`] has created: it has one thread, and all signals are blocked. Returns the pidfd.
 pub(in crate::sandbox) fn fork_sibling<T>(
     namespaces: u64,
     state: &mut T,
@@ -161,17 +161,17 @@ pub(in crate::sandbox) fn fork_sibling<T>(
 ) -> Result<OwnedFd, Errno> {
     let mut pidfd: RawFd = -1;
     let flags = namespaces | (libc::CLONE_PARENT | libc::CLONE_PIDFD) as u64;
-    // What the parent hears when it ends is what it hears of this one.
+    // With CLONE_PARENT the sibling has the same exit signal as this process.
     let args = CloneArgs {
         flags,
         pidfd: &raw mut pidfd as u64,
         ..CloneArgs::default()
     };
-    // SAFETY: as in `fork`, a copy of memory and stack is a fork, and in the child nothing but `child` runs.
+    // SAFETY: as in `fork`, a copy of memory and stack is a fork, and the child runs only `child`.
     let mut pid =
         unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     if pid == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
-        // SAFETY: the same by the older call.
+        // SAFETY: as above, through the older call.
         pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     }
     if pid == 0 {
@@ -179,6 +179,6 @@ pub(in crate::sandbox) fn fork_sibling<T>(
         child(state)
     }
     number(pid)?;
-    // SAFETY: the kernel has just put a descriptor there that nobody else owns.
+    // SAFETY: the kernel has just stored a new descriptor there that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
 }

@@ -1,7 +1,8 @@
-//! The same opened from outside, in the network of a process that something else has made and that waits there.
+//! Opens the connection to the proxy from outside, in the network of a waiting process that another program has
+//! created.
 //!
-//! Nothing inside has a part in it. A child of this process goes into that network for as long as it takes to open the
-//! socket; it goes into nothing else, so nobody in there sees it. That is for root, and for whoever made the network.
+//! No code inside takes part. A child of this process enters that network just to open the socket; it enters no other
+//! namespace, so it is invisible inside. This needs root, or the user who created the network.
 
 use std::io;
 
@@ -16,22 +17,22 @@ use super::{Serving, door, fail, hand_out, listening, take};
 use crate::sandbox::environment::PROXY;
 use crate::sandbox::sys;
 
-/// How often it is tried where there is no loopback yet, and how long it is waited in between: a second in all.
+/// The number of attempts while the loopback interface is missing, and the delay between them: one second in total.
 const TRIES: usize = 1000;
 const AGAIN: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
 
-/// The network of a process. Whether it is still the one that was meant is known when that process runs on afterwards: a
-/// number is not used again before.
+/// The network of a process. The caller must check afterwards that the process still runs: its number cannot have been
+/// reused then.
 pub(in crate::sandbox) struct Network {
-    /// Whose it is, where that is not this process.
+    /// The user namespace that owns it, if it is not the current one.
     user: Option<OwnedFd>,
     network: OwnedFd,
 }
 
-/// What the child has beside that: where it puts what it opened.
+/// The state of the child: the network, and the socket through which it sends the descriptor.
 struct Joining {
     network: Network,
     door: OwnedFd,
@@ -41,15 +42,15 @@ fn join(network: Network) -> io::Result<OwnedFd> {
     let (here, door) = door()?;
     let mut joining = Joining { network, door };
     let child = sys::fork(0, None, &mut joining, listen)?;
-    // Whether anybody hears of its end or not: the door says what came of it.
+    // The exit status does not matter: the result arrives through the socket.
     let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
     Ok(here)
 }
 
 impl Network {
-    /// That of the process with this number.
+    /// Opens the network of the process with this number.
     pub(in crate::sandbox) fn of(process: i32) -> io::Result<Self> {
-        // It stays that of one process.
+        // The folder stays bound to one process, even if the number is reused.
         let folder = openat(
             CWD,
             format!("/proc/{process}"),
@@ -66,14 +67,16 @@ impl Network {
         };
         let network = open("ns/net")?;
         if is_own(&network, "/proc/self/ns/net")? {
-            return Err(io::Error::other("it has no network of its own"));
+            return Err(io::Error::other(
+                "the process is in the network of this machine",
+            ));
         }
         let user = sys::owner_of(&network)?;
         let user = (!is_own(&user, "/proc/self/ns/user")?).then_some(user);
         Ok(Self { user, network })
     }
 
-    /// Opens a way out in it, and lets through what the proxy does.
+    /// Opens the connection and serves it with the proxy.
     pub(in crate::sandbox) async fn serve(self, proxy: &Proxy) -> io::Result<Serving> {
         let joined = tokio::task::spawn_blocking(|| join(self)).await;
         let listening = take(&joined??)?.pop();
@@ -82,20 +85,20 @@ impl Network {
     }
 }
 
-/// Whether a namespace is the one that this process is in.
+/// Returns true if a namespace is the current one of this process.
 fn is_own(namespace: &OwnedFd, own: &str) -> io::Result<bool> {
     let (there, own) = (fstat(namespace)?, stat(own)?);
     Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
 }
 
-/// In the child: system calls alone (see [`sys`]).
+/// Runs in the child. It makes only system calls (see [`sys`]).
 fn listen(joining: &mut Joining) -> ! {
     let opened = || {
         if let Some(user) = &joining.network.user {
             enter(user, LinkNameSpaceType::User)?;
         }
         enter(&joining.network.network, LinkNameSpaceType::Network)?;
-        // Whoever made the network gives it its loopback, and may be at it still.
+        // The creator of the network may not have brought up the loopback interface yet.
         for _ in 0..TRIES {
             match listening(PROXY).and_then(|socket| hand_out(&joining.door, &[socket.as_fd()])) {
                 Err(Errno::ADDRNOTAVAIL) => drop(nanosleep(&AGAIN)),

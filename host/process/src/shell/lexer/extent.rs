@@ -1,11 +1,12 @@
-//! Where a word ends: quotes and substitutions in it, as far as every shell would end them there.
+//! The end of a word: finds the quotes and substitutions in it, as far as every shell would end them in the same
+//! place.
 
 use super::{DEPTH_MAX, Fault};
 
-/// A shell joins such lines before it reads them.
-pub(super) const SPLIT: Fault = "what goes on in the next line without a blank is not followed";
+/// The fault of a word that a line continuation splits: a shell joins such lines before it reads them.
+pub(super) const SPLIT: Fault = "a word that continues on the next line is not analyzed";
 
-/// What is open inside of a word.
+/// A construct that is open inside of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     /// `"…"`
@@ -16,7 +17,7 @@ enum Open {
     Brace,
 }
 
-/// Checks the body of a here-document in which the shell looks for what it has to run.
+/// Checks the body of a here-document that the shell expands.
 pub(in crate::shell) fn body(text: &str) -> Result<(), Fault> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -33,7 +34,7 @@ pub(in crate::shell) fn body(text: &str) -> Result<(), Fault> {
             b'$' => matches!(bytes.get(at + 1), Some(b'(' | b'{' | b'[')),
             byte => byte == b'`',
         };
-        // A substitution is read as it would be between double quotes.
+        // A substitution is read as it would be in double quotes.
         at += if begins {
             scan(&text[at..], vec![Open::Double])?
         } else {
@@ -43,7 +44,7 @@ pub(in crate::shell) fn body(text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a dollar sign stands before a quote outside of quotes.
+/// Returns true if there is a dollar sign before a quote that is not itself quoted.
 pub(super) fn has_dollar_quote(text: &str) -> bool {
     let mut quote = None;
     let mut bytes = text.bytes().peekable();
@@ -60,17 +61,18 @@ pub(super) fn has_dollar_quote(text: &str) -> bool {
     false
 }
 
-/// The length of the word that the text begins with.
+/// Returns the length of the word at the start of the text.
 pub(super) fn word(text: &str) -> Result<usize, Fault> {
     scan(text, Vec::new())
 }
 
-/// The same, or, inside of something else that is open, that of the one substitution that the text begins with.
+/// Returns the length of the word at the start of the text or, if something is already open, of the one substitution
+/// there.
 fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
     let bytes = text.as_bytes();
     let outside = open.len();
     let mut at = 0;
-    // Whether a word of the inner text begins here.
+    // True if a word of the inner text begins here.
     let mut begins = false;
     while let Some(&byte) = bytes.get(at) {
         let next = bytes.get(at + 1).copied();
@@ -84,7 +86,9 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
             (b'\\', _) => at += 1,
             (b'\'', Some(Open::Double)) => {}
             (b'\'', Some(Open::Brace)) if open.contains(&Open::Double) => {
-                return Err("a quote inside of `\"${…}\"` means different things to shells");
+                return Err(
+                    "a quote inside of `\"${…}\"` has different meanings in different shells",
+                );
             }
             (b'\'', _) => at += skip_single(&bytes[at..])?,
             (b'"', Some(Open::Double)) => {
@@ -95,7 +99,7 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
             (b'$', _) if next == Some(b'\\') && bytes.get(at + 2) == Some(&b'\n') => {
                 return Err(SPLIT);
             }
-            // The number of the shell: no dollar sign of it begins anything.
+            // `$$` is the process id of the shell: its second dollar sign does not begin anything.
             (b'$', _) if next == Some(b'$') => at += 1,
             (b'$', _) if next == Some(b'(') => {
                 open.push(Open::Paren);
@@ -106,7 +110,9 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
                 open.push(Open::Brace);
                 at += 1;
             }
-            (b'$', _) if next == Some(b'[') => return Err("`$[` means different things to shells"),
+            (b'$', _) if next == Some(b'[') => {
+                return Err("`$[` has different meanings in different shells");
+            }
             (b'$', None | Some(Open::Paren)) if next == Some(b'\'') => {
                 at += 1 + skip_ansi(&bytes[at + 1..])?
             }
@@ -114,11 +120,11 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
                 open.pop();
             }
             (b'<', Some(Open::Brace)) if next == Some(b'<') => {
-                return Err("`<<` inside of `${…}` means different things to shells");
+                return Err("`<<` inside of `${…}` has different meanings in different shells");
             }
-            // Of newer shells it is a substitution in there, too.
+            // In newer shells it is a substitution in there, too.
             (b'<' | b'>', Some(Open::Brace)) if next == Some(b'(') => {
-                return Err("`<(…)` inside of `${…}` means different things to shells");
+                return Err("`<(…)` inside of `${…}` has different meanings in different shells");
             }
             (b'(', Some(Open::Paren)) => {
                 open.push(Open::Paren);
@@ -128,13 +134,13 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
                 open.pop();
             }
             (b'#', Some(Open::Paren)) if began => {
-                return Err("a comment inside of a substitution is not followed");
+                return Err("a comment inside of a substitution is not analyzed");
             }
             (b'c', Some(Open::Paren)) if began && is_word(&text[at..], "case") => {
-                return Err("`case` inside of a substitution is not followed");
+                return Err("`case` inside of a substitution is not analyzed");
             }
             (b'<', Some(Open::Paren)) if next == Some(b'<') && bytes.get(at + 2) != Some(&b'<') => {
-                return Err("a here-document inside of a substitution is not followed");
+                return Err("a here-document inside of a substitution is not analyzed");
             }
             (b'<', Some(Open::Paren)) if next == Some(b'<') => at += 2,
             (b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>', Some(Open::Paren)) => {
@@ -152,11 +158,11 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
     }
     match open.is_empty() && at == bytes.len() {
         true => Ok(at),
-        false => Err("a quote or a substitution does not end"),
+        false => Err("a quote or a substitution is not closed"),
     }
 }
 
-/// Whether something other than a blank follows.
+/// Returns true if the next character is not a blank.
 fn goes_on(bytes: &[u8]) -> bool {
     !matches!(bytes.first(), None | Some(b' ' | b'\t' | b'\n'))
 }
@@ -166,27 +172,27 @@ fn is_word(text: &str, word: &str) -> bool {
     after.is_some_and(|after| after.starts_with([' ', '\t', '\n']))
 }
 
-/// How far it is from a single quote to the one that ends it.
+/// Returns the distance from a single quote to the one that closes it.
 fn skip_single(bytes: &[u8]) -> Result<usize, Fault> {
     let end = bytes[1..].iter().position(|byte| *byte == b'\'');
-    end.map(|end| end + 1).ok_or("a quote does not end")
+    end.map(|end| end + 1).ok_or("a quote is not closed")
 }
 
-/// The same of `'…'` after a dollar sign. Shells without that form end it at another quote.
+/// Returns the distance to the quote that closes `$'…'`. Shells without that form end it at another quote.
 fn skip_ansi(bytes: &[u8]) -> Result<usize, Fault> {
     let end = skip_single(bytes)?;
     match bytes[..end].last() {
-        Some(b'\\') => Err("`\\'` inside of `$'…'` means different things to shells"),
+        Some(b'\\') => Err("`\\'` inside of `$'…'` has different meanings in different shells"),
         _ => Ok(end),
     }
 }
 
-/// The same of a backquote.
+/// Returns the distance from a backquote to the one that closes it.
 fn skip_back(bytes: &[u8]) -> Result<usize, Fault> {
     let end = bytes[1..].iter().position(|byte| *byte == b'`');
-    let end = end.map(|end| end + 1).ok_or("a backquote does not end")?;
+    let end = end.map(|end| end + 1).ok_or("a backquote is not closed")?;
     match bytes[..end].contains(&b'\\') {
-        true => Err("a backslash inside of backquotes is not followed"),
+        true => Err("a backslash inside of backquotes is not analyzed"),
         false => Ok(end),
     }
 }

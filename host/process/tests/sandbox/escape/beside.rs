@@ -1,4 +1,5 @@
-//! Folders beside the workspace that a person lets commands change: what other programs run or obey stays there, too.
+//! Folders outside of the workspace that a person lets commands change: files that other programs run or obey are
+//! protected there, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,7 @@ fn git(folder: &Path, words: &[&str]) {
     assert!(done.status.success(), "{words:?}: {done:?}");
 }
 
-/// A repository beside the workspace, as git makes it but for hooks.
+/// Creates a repository outside of the workspace, as `git init` does but without hooks.
 fn repository(world: &World) -> PathBuf {
     let folder = world.outside().join("main");
     std::fs::create_dir_all(&folder).unwrap();
@@ -21,7 +22,7 @@ fn repository(world: &World) -> PathBuf {
     folder.join(".git")
 }
 
-/// The spec of a script that sees this folder there, to be changed.
+/// Returns the spec of a script with the folder `from` mounted writable at `at`.
 fn with(world: &World, text: &str, from: &Path, at: &Path) -> Spec {
     let mut spec = world.script(text);
     spec.mounts.push(Mount {
@@ -98,7 +99,7 @@ async fn what_is_made_beside_the_workspace_is_set_aside() {
         let Fault::Shielded { path, kept, .. } = &fault else {
             panic!("{made}: {fault}");
         };
-        // It is named by where it is on this machine.
+        // The message names its path on this machine.
         assert_eq!(*path, main.join(made).display().to_string());
         assert!(!exists(&main.join(made)), "{made}");
         assert!(exists(Path::new(kept)), "{made}: nothing is lost");
@@ -137,7 +138,7 @@ async fn secrets_beside_the_workspace_are_not_read_and_what_is_named_is() {
     });
     let said = said(&spec).await;
     assert_eq!(said.out, "textend\n");
-    // A rule closes this folder, and a person has opened it by its name.
+    // A rule protects this folder, but a person has mounted it by its name.
     assert!(exists(&named.join("settings.json")));
     assert!(!exists(&named.join(".mimir")) && !exists(&data.join(".mimir")));
 }
@@ -165,7 +166,7 @@ async fn a_part_of_the_workspace_at_another_place_is_not_open_there() {
     assert_eq!(world.read("sub/.bashrc").as_deref(), Some("old"));
 }
 
-/// A workspace that is a linked worktree: its repository is beside it.
+/// A workspace that is a linked worktree: its repository is elsewhere.
 #[tokio::test]
 async fn a_linked_worktree_works_with_its_repository_and_opens_nothing_else_of_it() {
     let world = World::new();

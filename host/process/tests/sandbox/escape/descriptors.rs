@@ -1,4 +1,4 @@
-//! Descriptors that whoever starts a command has open.
+//! File descriptors that are open in the process that starts a command.
 
 use std::os::fd::AsRawFd;
 
@@ -14,7 +14,7 @@ async fn no_descriptor_is_inherited() {
     let file = std::fs::File::open(secret).unwrap();
     let folder = std::fs::File::open("/").unwrap();
     for open in [&file, &folder] {
-        // As a careless library would leave it.
+        // Without `CLOEXEC`, like a careless library leaves it.
         fcntl_setfd(open, FdFlags::empty()).unwrap();
     }
     let (a, b) = (file.as_raw_fd(), folder.as_raw_fd());

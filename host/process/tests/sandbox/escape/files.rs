@@ -25,7 +25,7 @@ async fn a_link_in_the_workspace_leads_nowhere() {
     let said = world
         .sh(&format!("cat link root{0}; echo changed > link; echo made > root/etc/made; echo > root/usr/made; cat {0}", outside.display()))
         .await;
-    // What it wrote there is in a folder of that name that is its own.
+    // The command wrote to folders of its own with these names.
     assert!(!said.out.contains("SECRET"), "{said:?}");
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "SECRET");
     assert!(!exists("/etc/made".as_ref()) && !exists("/usr/made".as_ref()));

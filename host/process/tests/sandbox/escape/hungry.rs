@@ -1,4 +1,4 @@
-//! Programs that want all processes, all memory or all of the disk.
+//! Programs that use all processes, all memory or all of the disk.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use mimir_process::sandbox::{Bound, Fault, ProcessSandbox, Sandbox};
 
 use crate::kit::{Said, World, gone, marker, run_in, sandbox};
 
-/// Whether this machine lets us hold it; else asking for it is refused, which is the claim then.
+/// Returns true if this machine cannot enforce the limit: the command must be refused then.
 async fn refused(fault: &Fault) -> bool {
     matches!(fault, Fault::CannotHold { .. })
 }
@@ -29,7 +29,7 @@ async fn a_fork_bomb_ends() {
     gone(&number).await;
 }
 
-/// The program itself is one of the processes that are counted.
+/// The program itself counts as one of the processes.
 #[tokio::test]
 async fn processes_are_bounded() {
     let world = World::new();
@@ -42,7 +42,7 @@ try:
         count += 1
 except OSError: pass
 print(1 + count)";
-    // A `python3` on the PATH may be a script that starts others before it becomes Python.
+    // A `python3` on the PATH may be a script that starts other processes before it executes Python.
     let python = std::process::Command::new("python3")
         .args(["-c", "import sys; print(sys.executable, end='')"])
         .output();
@@ -97,7 +97,7 @@ print(len(bytearray(size // 2)))'",
     spec.bounds.memory = Bound::Usual(128 << 20);
     let said = Said::of(run_in(&sandbox, &spec).await.unwrap());
     assert_eq!(said.out, "no more\n33554432\n", "{said:?}");
-    // One that a person asked for is about all processes together, and is refused.
+    // A configured limit applies to all processes together, and is refused.
     spec.bounds.memory = Bound::Asked(128 << 20);
     let fault = run_in(&sandbox, &spec).await.unwrap_err();
     assert!(refused(&fault).await, "{fault}");
@@ -110,7 +110,7 @@ async fn runtimes_start_without_control_groups() {
     let world = World::new();
     let path = std::env::var_os("PATH").unwrap();
     let has_java = std::env::split_paths(&path).any(|folder| folder.join("java").is_file());
-    // A runtime of Java is too large to be installed for this alone.
+    // A Java runtime is too large to be installed for this test alone.
     let java = has_java.then_some("java -version");
     for command in ["node -e 'console.log(1)'", "go version"]
         .into_iter()

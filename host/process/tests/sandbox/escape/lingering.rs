@@ -1,4 +1,4 @@
-//! Programs that do not want to end.
+//! Programs that resist termination.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ async fn what_goes_into_the_background_ends_with_the_command() {
     let world = World::new();
     let number = marker(3);
     let begun = Instant::now();
-    // With and without the output of the command, in a session of its own, by way of a parent that is gone.
+    // With and without the output of the command, in a new session, and as an orphan.
     let said = world
         .sh(&format!(
             "sleep {number} & setsid sleep {number} & (setsid sh -c 'sleep {number} & disown 2>/dev/null; exit' &) ; nohup sleep {number} >/dev/null 2>&1 & echo end"

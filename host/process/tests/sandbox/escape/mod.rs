@@ -1,4 +1,4 @@
-//! Programs that want out, or want more than they are given: one file per way.
+//! Programs that try to escape, or to exceed their limits: one file per kind.
 
 mod beside;
 mod descriptors;

@@ -1,4 +1,4 @@
-//! Mounts that were made read-only and want to be otherwise.
+//! Attempts to change read-only mounts.
 
 use crate::kit::World;
 
@@ -25,7 +25,7 @@ async fn no_file_gives_rights_or_is_a_device() {
         "{said:?}"
     );
     assert!(!said.out.contains("/dev/"), "{said:?}");
-    // It has no more rights than the command had.
+    // A set-user-ID file gives no more rights than the command had.
     let said = world.sh("find / -xdev -perm -4000 -newer /proc/self 2>/dev/null; grep -q nosuid /proc/self/mountinfo && grep -E ' /(newroot)? / ' /proc/self/mountinfo").await;
     assert!(said.out.contains(" ro,"), "{said:?}");
 }

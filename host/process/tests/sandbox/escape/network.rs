@@ -1,4 +1,4 @@
-//! The way out by a proxy: what it lets, what it refuses, and that there is no other.
+//! Network access through a proxy: the requests that it allows and refuses, and the lack of any other connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
@@ -13,15 +13,15 @@ use mimir_process::sandbox::{Fault, Network, Spec};
 
 use crate::kit::{Said, World, run_in, sandbox};
 
-/// What a server says in TLS that does not want to go on (`handshake_failure`).
+/// The TLS alert of a server that refuses the handshake (`handshake_failure`).
 const ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
 
 /// A server on the loopback of this machine.
 pub struct Site {
     pub port: u16,
-    /// What it was sent, and `ended` for each connection that is no more.
+    /// The requests that it received, and `ended` for each closed connection.
     heard: Arc<Mutex<Vec<String>>>,
-    /// Why requests to it were refused.
+    /// The reasons why requests to it were refused.
     pub refused: Arc<Mutex<Vec<String>>>,
 }
 
@@ -62,7 +62,7 @@ impl Site {
         self.heard.lock().unwrap().clone()
     }
 
-    /// What lets this site by the name `site.test`, and nothing else.
+    /// A proxy that allows only this site, by the name `site.test`.
     pub fn proxy(&self) -> Proxy {
         let name = Target::parse("http://site.test/").unwrap().host().clone();
         let rules = Rules {
@@ -112,7 +112,7 @@ async fn says(site: &Site, python: &str) -> Said {
     Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{python}")))
 }
 
-/// Sends one request to the proxy as it is written, and prints the first line and the last of the answer.
+/// Sends one request to the proxy as it is written, and prints the first and the last line of the response.
 const RAW: &str = "
 import base64, os, socket, urllib.parse
 proxy = urllib.parse.urlparse(os.environ['http_proxy'])
@@ -129,7 +129,7 @@ def raw(head, then='', login=login):
     return s
 ";
 
-/// Makes a ClientHello, and sends bytes through a tunnel in packets of a size. Prints the answer.
+/// Makes a ClientHello, and sends bytes through a tunnel in packets of a size. Prints the response.
 const TLS: &str = "
 def sized(b): return len(b).to_bytes(2, 'big') + b
 def record(b, kind=22): return bytes([kind, 3, 1]) + sized(b)
@@ -177,13 +177,13 @@ tunnel('site.test:{port}', record(hello('Site.Test')))"
 
 #[tokio::test]
 async fn tunnel_to_another_name_or_with_something_else_than_tls_is_cut() {
-    // An alert of TLS: the name is not recognised, or the message is not expected.
+    // TLS alerts: the name is not recognised, or the message is not expected.
     let (name, message) = ("15030300020270", "1503030002020a");
     for (data, answer, why) in [
         ("record(hello('evil.test'))", name, "asks for `evil.test`"),
         ("record(hello('site.test.evil.test'))", name, "asks for"),
         ("record(hello(None))", name, "it has no server name"),
-        // An encrypted one, with another name for those who see it from outside.
+        // An encrypted ClientHello, with another name on the outside.
         (
             "record(hello('front.test', b'\\xfe\\x0d' + sized(bytes(100))))",
             name,
@@ -223,7 +223,7 @@ async fn tunnel_to_another_name_or_with_something_else_than_tls_is_cut() {
         let site = Site::new();
         let program = format!("{RAW}{TLS}\ntunnel('site.test:{}', {data})", site.port);
         let said = says(&site, &program).await;
-        // Whoever still sends when it is closed may not see the alert.
+        // A client that still sends when the connection is closed may not see the alert.
         let ended = [answer, "cut"].contains(&said.out.trim());
         assert!(ended, "{data}: {said:?}");
         let heard = site.heard();

@@ -1,4 +1,4 @@
-//! More output than anybody reads.
+//! More output than is stored.
 
 use crate::kit::{World, outpours, run_in, sandbox};
 

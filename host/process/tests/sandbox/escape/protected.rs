@@ -1,4 +1,4 @@
-//! What other programs run or obey by themselves, and what holds secrets, inside the workspace.
+//! Files in the workspace that other programs run or obey by themselves, and files with secrets.
 
 use std::process::Command;
 use std::time::Duration;
@@ -109,7 +109,7 @@ async fn what_is_made_and_left_at_once_is_found() {
     assert!(!exists(&world.path().join(".git/commondir")));
 }
 
-/// Each in a workspace of its own, with what was set aside.
+/// Each path in a workspace of its own, with the path that is renamed.
 #[tokio::test]
 async fn what_would_run_below_the_workspace_is_set_aside() {
     for (path, text) in [
@@ -192,7 +192,7 @@ async fn what_would_run_is_set_aside_while_a_command_goes_on() {
     };
     assert_eq!(path, "n/m/.mcp.json");
     assert!(stopped.after.as_secs() < 10, "it was not waited for");
-    // Nobody waits for this one any more, and it made something in the last moment.
+    // A command whose caller is gone, and that created a file in the last moment.
     let spec = world.script("echo x > n/.mcp.json; sleep 30");
     let ended = tokio::time::timeout(Duration::from_millis(400), run_in(&*sandbox(), &spec)).await;
     assert!(ended.is_err());
@@ -247,9 +247,9 @@ async fn a_repository_that_is_made_of_the_workspace_itself_stays() {
         .await;
     assert_eq!(
         said.out, "end\n",
-        "what was there before is nobody's making: {said:?}"
+        "files that existed before must stay: {said:?}"
     );
-    // What is fetched as a whole comes to its end, and is told of.
+    // A clone is not interrupted, but reported.
     let spec = fetched.script("git clone -q from to; sleep 2; cat to/a; echo end");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
     let Fault::Shielded { path, stopped, .. } = &fault else {
@@ -264,7 +264,7 @@ async fn a_repository_that_is_made_of_the_workspace_itself_stays() {
     ));
 }
 
-/// What a command costs in a large workspace.
+/// Measures the cost of a command in a large workspace.
 #[tokio::test]
 #[ignore = "measures; run it alone: cargo test -p mimir-process --release -- --ignored hundred_thousand --nocapture"]
 async fn a_hundred_thousand_files_are_searched() {
@@ -296,7 +296,7 @@ async fn a_workspace_that_is_the_machine_is_refused() {
     }
 }
 
-/// As editors save.
+/// Replaces a file by a rename, as editors save.
 fn replace(path: &std::path::Path, content: &str) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, content).unwrap();
@@ -322,7 +322,7 @@ async fn what_is_replaced_while_a_command_runs_ends_it() {
         );
         replacing.await.unwrap();
     }
-    // What is only written to stays covered.
+    // A file that is written in place stays covered.
     let world = World::new().with(".env", "old");
     let spec = world.script("sleep 1; cat .env; echo end");
     let path = world.path().join(".env");

@@ -1,4 +1,4 @@
-//! Folders above what the rules hide, under another name.
+//! Moves of folders that contain hidden paths.
 
 use mimir_core::paths::PathRules;
 
@@ -91,7 +91,7 @@ async fn no_folder_is_renamed_out_of_a_rule() {
                 let _ = std::fs::remove_dir_all(world.path().join("kk"));
             }
         }
-        // What no rule is about is moved as ever.
+        // Paths that no rule matches can be moved.
         let mut spec = world
             .script("mv b c && mv c/x c/z && python3 -c 'import os; os.rename(\"free\", \"f\")'");
         spec.shield = PathRules::protected().deny([deny]).unwrap();
@@ -101,7 +101,8 @@ async fn no_folder_is_renamed_out_of_a_rule() {
     }
 }
 
-/// Folders of what was downloaded or built are not searched for secrets, but what the person denies in them is hidden.
+/// Folders with downloads or build results are not searched for secrets, but paths in them that the person denies are
+/// hidden.
 #[tokio::test]
 async fn denied_files_below_build_folders_are_hidden() {
     for (deny, file) in [
@@ -128,7 +129,7 @@ async fn denied_files_below_build_folders_are_hidden() {
             let output = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
             assert!(!output.contains("SECRETX"), "{deny}: {text}: {output}");
         }
-        // Names that only look secret stay readable there.
+        // Files there whose names only look secret stay readable.
         let mut spec = world.script("cat target/.env node_modules/p/.env");
         spec.shield = PathRules::protected().deny([deny]).unwrap();
         let finished = run_in(&*sandbox(), &spec).await.unwrap();

@@ -44,7 +44,7 @@ async fn an_abstract_socket_of_this_machine_is_not_reached() {
     assert_eq!(said.out, "", "{said:?}");
 }
 
-/// Tries to reach each of these sockets of the workspace.
+/// A script that tries to connect to each of these sockets of the workspace.
 fn reaches(names: &[&str]) -> String {
     let names = names
         .iter()
@@ -77,7 +77,7 @@ async fn a_socket_of_the_machine_in_the_workspace_is_not_reached() {
         .iter()
         .map(|name| UnixListener::bind(world.path().join(name)).unwrap())
         .collect();
-    // By another name than the one that it is known by.
+    // A link with another name than the one that the socket was bound to.
     let elsewhere = world.outside().join("elsewhere");
     let _linked = UnixListener::bind(&elsewhere).unwrap();
     std::fs::hard_link(&elsewhere, world.path().join("long")).unwrap();

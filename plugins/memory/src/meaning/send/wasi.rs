@@ -1,4 +1,4 @@
-//! Requests by `wasi:http`. Why one fails is on the host's record.
+//! Requests through `wasi:http`. The host logs the cause of a failure.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use wasip2::io::streams::StreamError;
 
 use super::{Response, Transport};
 
-/// How long the endpoint may say nothing: a search has a minute in all.
+/// Time limit for each silence of the endpoint: a search has a minute in total.
 const SILENT: Duration = Duration::from_secs(20);
 
-/// Written at a time, which is what a stream takes at once.
+/// Bytes per write, which is as much as a stream takes at once.
 const WRITTEN: usize = 4096;
 
-/// Read at a time.
+/// Bytes per read.
 const READ: u64 = 64 << 10;
 
-/// What the host lets of it.
+/// A transport through the host.
 pub(crate) struct Network;
 
 impl Transport for Network {
@@ -36,7 +36,7 @@ impl Transport for Network {
         {
             let stream = outgoing.write().map_err(|()| failed())?;
             for chunk in body.chunks(WRITTEN) {
-                // One that does not want all of it has answered already.
+                // A server that rejects the rest of the body has already responded.
                 if stream.blocking_write_and_flush(chunk).is_err() {
                     break;
                 }

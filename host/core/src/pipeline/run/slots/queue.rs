@@ -1,20 +1,21 @@
-//! The calls of one plugin: how many run, and which wait.
+//! The running and the waiting calls of one plugin.
 //!
-//! Each call brings the bound of the rules that it runs under. So a change of the rules holds from the next
-//! call on, and tools of one plugin can have bounds of their own.
+//! Each call brings the limit of the rules that it runs under. So a changed limit holds from the next call on, and the
+//! tools of one plugin can have different limits.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// A call that waits, and the bound under which it may start.
+/// A waiting call, and the limit under which it may start.
 struct Waiting {
     most: usize,
     go: oneshot::Sender<Place>,
 }
 
-/// Whoever waits has a bound that is reached: a call that gives its place back makes room for one other.
+/// Running and waiting calls. A call waits only while its limit is reached: each released slot starts at most one
+/// other.
 #[derive(Default)]
 struct Inner {
     running: usize,
@@ -25,11 +26,11 @@ struct Inner {
 #[derive(Default)]
 pub(super) struct Queue(Mutex<Inner>);
 
-/// A place of a call that runs, given back when it is dropped.
+/// The slot of a running call, released when it is dropped.
 pub(super) struct Place(Arc<Queue>);
 
 impl Queue {
-    /// A place, if fewer than `most` calls run.
+    /// Returns a slot if fewer than `most` calls run.
     pub(super) fn try_take(self: &Arc<Self>, most: usize) -> Option<Place> {
         let mut inner = self.lock();
         if inner.running >= most {
@@ -39,8 +40,8 @@ impl Queue {
         Some(Place(Arc::clone(self)))
     }
 
-    /// A place, as soon as fewer than `most` calls run. None if the queue is gone, which nobody who waits
-    /// in it can see.
+    /// Returns a slot as soon as fewer than `most` calls run. `None` if the queue is gone, which a caller that waits
+    /// in it cannot observe.
     pub(super) async fn take(self: &Arc<Self>, most: usize) -> Option<Place> {
         let place = {
             let mut inner = self.lock();
@@ -70,14 +71,14 @@ impl Drop for Place {
             next
         };
         if let Some(next) = next {
-            // Who went away just now drops the place, and that makes room for the one behind.
+            // If the caller has just gone, the slot is dropped, which wakes the next one.
             let _ = next.go.send(Place(Arc::clone(&self.0)));
         }
     }
 }
 
 impl Inner {
-    /// The first call that may start now. Calls whose callers went away are forgotten on the way.
+    /// Returns the first call that may start now, and removes calls whose callers have gone.
     fn next(&mut self) -> Option<Waiting> {
         let mut at = 0;
         while let Some(waiting) = self.waiting.get(at) {
@@ -119,7 +120,7 @@ mod tests {
         drop(first);
         assert!(poll(narrow.as_mut()).is_pending(), "one still runs");
         let Poll::Ready(Some(wide)) = poll(wide.as_mut()) else {
-            panic!("there is room for it, whoever waits before it");
+            panic!("a slot is free for it, despite the calls that wait before it");
         };
         drop(second);
         assert!(poll(narrow.as_mut()).is_pending());
@@ -143,7 +144,7 @@ mod tests {
             drop(place);
             assert!(poll(behind.as_mut()).is_ready());
         }
-        // The one that was told and never looked gave its place back.
+        // A caller that was woken and dropped its future has released its slot.
         assert!(queue.try_take(1).is_some());
     }
 }

@@ -1,10 +1,10 @@
-//! Commands: judged before the call and in the middle of it, asked about once, and remembered as patterns.
+//! Tests of commands: judged before the call and while it runs, asked about once, and stored as patterns.
 
 use super::*;
 use crate::command::{Command, Place, Program, Runner, Script, Simple, Word};
 use crate::needs::CommandNeed;
 
-/// Reads words between blanks and commands between semicolons: what the real reader makes of text is its own business.
+/// Splits words at blanks and commands at semicolons. The real parser has its own tests.
 pub(in crate::pipeline::tests) struct Words;
 
 impl Runner for Words {
@@ -39,7 +39,7 @@ impl Runner for Words {
     }
 }
 
-/// Asks for this command, or for the one that its arguments name, and says what came of it.
+/// Runs this command, or the one that its arguments name, and returns the result.
 struct Runs(Option<&'static str>);
 
 impl Backend for Runs {
@@ -89,7 +89,7 @@ fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
     tool
 }
 
-/// The tool that ships: it may run whatever the settings let through.
+/// The built-in tool: it may run whatever the settings allow.
 fn exec() -> Tool {
     let mut tool = runner(&["*"], None);
     tool.source = Source::BuiltIn;
@@ -97,7 +97,7 @@ fn exec() -> Tool {
     tool
 }
 
-/// What was read before is no matter here.
+/// Settings that exclude questions about untrusted content.
 fn calm() -> Value {
     json!({"tools": {"sample": {"labels": {"acceptsUntrusted": true}}}})
 }
@@ -179,7 +179,7 @@ async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
     assert_eq!(serde_json::from_str::<Lease>(&text).unwrap(), *lease);
 }
 
-/// A tool in whose workspace every file has what the test says.
+/// A tool in whose workspace every file has the content that the test sets.
 struct Scripts(Runs, Arc<Mutex<String>>);
 
 impl Backend for Scripts {
@@ -202,7 +202,7 @@ async fn an_answer_to_a_script_is_an_answer_to_what_was_in_it() {
             let answers = vec![answer.clone(), answer.clone(), answer];
             let room = room(vec![exec], calm(), answers);
             let call = json!({ "command": command });
-            // What file it is that runs is not known of the last one, so it is asked about each time.
+            // The file that the last command runs is unknown, so it is asked about each time.
             let known = command != "sh $x";
             assert!(room.ok(call.clone()).await);
             assert!(room.ok(call.clone()).await);
@@ -345,7 +345,7 @@ async fn an_explanation_has_a_verdict_for_each_command() {
     assert_eq!(explained.evaluation.commands()[2].rule, "the path rules");
 }
 
-/// Runs the command of its arguments, and has it open tunnels there, one after the other.
+/// Runs the command of its arguments, and lets it open tunnels to these hosts, one after the other.
 struct Tunnels(&'static [&'static str]);
 
 impl Backend for Tunnels {
@@ -392,7 +392,7 @@ const REGISTRY: &[&str] = &["registry.example"; 30];
 #[tokio::test]
 async fn a_package_install_is_asked_about_once_beside_its_command() {
     let install = || json!({"command": "install left-pad"});
-    // On no list: the command, and the host.
+    // Two questions: the command, and the unlisted host.
     let unlisted = room(
         vec![installs(REGISTRY)],
         json!({}),
@@ -403,8 +403,8 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
     let listed = json!({"network": {"allowedHosts": ["registry.example"]}});
     let listed_room = room(vec![installs(REGISTRY)], listed.clone(), vec![Answer::Once]);
     assert!(listed_room.ok(install()).await);
-    assert_eq!(listed_room.asked(), 1, "its own tunnels are no reason");
-    // A listed host is not asked about either when a command before has read something.
+    assert_eq!(listed_room.asked(), 1, "its own tunnels raise no question");
+    // A listed host is not asked about, even if an earlier command has read something.
     let again = room(
         vec![installs(REGISTRY)],
         listed.clone(),
@@ -414,7 +414,7 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
         assert!(again.ok(install()).await);
     }
     assert_eq!(again.asked(), 2, "the two commands");
-    // An answer for the session covers the tunnels of the commands that follow.
+    // An answer for the session covers the tunnels of later commands.
     let session = room(
         vec![installs(REGISTRY)],
         json!({}),
@@ -423,7 +423,7 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
     assert!(session.ok(install()).await);
     assert!(session.ok(install()).await);
     assert_eq!(session.asked(), 3, "two commands and one host");
-    // Unlisted hosts are each a question.
+    // Each unlisted host is a separate question.
     let two = room(
         vec![installs(&["a.example", "b.example"])],
         json!({}),
@@ -434,8 +434,8 @@ async fn a_package_install_is_asked_about_once_beside_its_command() {
 }
 
 #[tokio::test]
-async fn what_is_read_while_a_command_runs_is_asked_about_at_its_next_tunnel() {
-    // The tool reads something of strangers between the tunnels of its command.
+async fn listed_tunnels_pass_after_untrusted_content_and_unlisted_ones_ask() {
+    // The tool reads untrusted content between the tunnels of its command.
     struct ReadsBetween;
     impl Backend for ReadsBetween {
         fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
@@ -458,7 +458,6 @@ async fn what_is_read_while_a_command_runs_is_asked_about_at_its_next_tunnel() {
                     body: false,
                 };
                 permitted.outside().request(egress).await.unwrap();
-                permitted.outside().request(egress).await.unwrap();
                 assert!(
                     call.nested()
                         .call("reader", json!({}))
@@ -466,10 +465,16 @@ async fn what_is_read_while_a_command_runs_is_asked_about_at_its_next_tunnel() {
                         .unwrap()
                         .is_ok()
                 );
+                permitted.outside().request(egress).await.unwrap();
+                let target = crate::network::Target::parse("https://other.example/").unwrap();
+                let unlisted = crate::pipeline::Egress {
+                    target: &target,
+                    ..egress
+                };
                 Raw::from(
                     permitted
                         .outside()
-                        .request(egress)
+                        .request(unlisted)
                         .await
                         .map(|_| Output::default()),
                 )

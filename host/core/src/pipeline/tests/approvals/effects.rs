@@ -1,11 +1,12 @@
-//! The effect gate: what is asked in the middle of a call, what of it is remembered, and that it is on record first.
+//! Tests of the effect gate: the questions while a call runs, the stored answers, and that each effect is recorded
+//! first.
 
 use super::*;
 use crate::needs::HostNeed;
 use crate::network::Target;
 use crate::pipeline::{Consent, Egress};
 
-/// Hands these requests to its gate, one after the other, and says what came of the last.
+/// Passes these requests to its effect gate, one after the other, and returns the result of the last.
 struct Sends(&'static [(&'static str, &'static str)]);
 
 impl Backend for Sends {
@@ -50,7 +51,7 @@ fn sender(sends: &'static [(&'static str, &'static str)]) -> Tool {
 
 const POST: &[(&str, &str)] = &[("POST", "https://api.example/x?token=abc")];
 
-/// Asks about POST, and about nothing that was read.
+/// Settings that ask about POST, and not about untrusted content.
 fn posts_ask() -> Value {
     let conditions = json!({"methodRequiresApproval": ["POST"]});
     json!({"tools": {"sample": {
@@ -81,7 +82,7 @@ async fn an_answer_for_the_session_covers_the_same_request_of_the_same_tool() {
     assert!(!room.ok(json!({})).await, "the session has ended");
 }
 
-/// Asks for a page of one host, another one for each call.
+/// Requests a page of one host, a different one in each call.
 struct Browses;
 
 impl Backend for Browses {
@@ -207,14 +208,14 @@ async fn a_tool_that_a_rule_denies_meanwhile_sends_nothing_more() {
     let outcome = room.pipeline.call(call("sample", json!({}))).await;
     assert_eq!(code(&outcome), Some(Code::PolicyDenied));
     assert!(
-        outcome.text().contains("nothing any more"),
+        outcome.text().contains("no access any more"),
         "{}",
         outcome.text()
     );
     assert_eq!(effects(&room).last().unwrap()["code"], "POLICY_DENIED");
 }
 
-/// Puts other rules in force when it has begun to run.
+/// Replaces the rules once it runs.
 struct Replaces {
     pipeline: Pipeline,
     then: Mutex<Option<Policy>>,
@@ -237,7 +238,7 @@ impl Backend for Replaces {
     }
 }
 
-/// Reads something through another tool, and then sends.
+/// Reads something through another tool, and then sends a request.
 struct ReadsFirst(Arc<dyn Backend>);
 
 impl Backend for ReadsFirst {
@@ -270,7 +271,7 @@ async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
             .any(|reason| reason.rule.starts_with("taint"))
     );
 
-    // What the call itself was asked about for the same reason, its request is not.
+    // A reason that a person has approved for the call is not asked about again for its request.
     let second = room(tools(), json!({}), vec![Answer::Once]);
     assert!(
         second
@@ -283,7 +284,7 @@ async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
     assert_eq!(second.asked(), 1);
 }
 
-/// Keeps calls, and has no room for what happens in the middle of them.
+/// Records calls, but fails to record their effects.
 struct CallsOnly;
 
 impl AuditSink for CallsOnly {
@@ -319,7 +320,7 @@ async fn what_cannot_be_recorded_is_not_sent() {
     );
 }
 
-/// A tool that goes where its arguments say.
+/// A tool that sends requests wherever its arguments say.
 fn goes_anywhere() -> Tool {
     let mut tool = sender(&[("GET", "http://evil.example/secret")]);
     tool.definition.needs.hosts[0].host = "*".into();
@@ -377,7 +378,7 @@ async fn a_session_answer_about_a_host_covers_its_other_pages() {
         ("GET", "https://a.example/1"),
         ("GET", "https://a.example/2?q=x"),
     ];
-    // Neither is listed; of `mode: any` only the session that has read strangers is asked.
+    // Neither host is listed. With `mode: any`, only a session that has read untrusted content is asked.
     for settings in [json!({}), json!({"network": {"mode": "any"}})] {
         let room = room(
             vec![anywhere(pages), tool("reader")],
@@ -401,7 +402,7 @@ async fn a_session_answer_about_a_host_covers_its_other_pages() {
         );
         assert!(ways.contains("acceptsUntrusted"), "{ways}");
     }
-    // Another method, another host, and what brings content along are questions of their own.
+    // Another method, another host, and requests that carry data are separate questions.
     for other in [
         ("HEAD", "https://a.example/1"),
         ("GET", "https://b.example/1"),

@@ -1,8 +1,8 @@
-//! The card on which a grant is given.
+//! Tests of the card on which a grant is given.
 
 use super::*;
 
-/// A plugin of two tools; `changes` is what its grant says of it.
+/// A plugin of two tools; `changes` is the comparison with its grant.
 fn plugin(changes: Option<crate::grants::Changes>) -> Vec<Tool> {
     let mut tools = ["sample", "quiet_one"].map(|name| {
         let mut tool = tool(name);
@@ -93,7 +93,7 @@ async fn a_widening_is_answered_by_somebody_who_has_seen_it() {
     );
 }
 
-/// The tools as they are listed anew, with what is granted by then.
+/// Lists the tools again, with the grants so far.
 fn listed(tools: Vec<Tool>) -> World {
     World {
         registry: Registry::new(tools, vec![]),

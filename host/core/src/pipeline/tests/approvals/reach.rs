@@ -1,4 +1,4 @@
-//! How far one answer reaches, and what a refusal tells to whom.
+//! Tests of the coverage of one answer, and of the audiences of a refusal's texts.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn what_a_caller_may_do_is_asked_of_each_caller() {
     assert_eq!(
         room.asked(),
         2,
-        "a yes to one's own call is none to a plugin's"
+        "an approved call of the agent does not approve a plugin's call"
     );
     {
         let cards = room.script.cards.lock().unwrap();

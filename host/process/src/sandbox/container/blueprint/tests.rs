@@ -70,7 +70,7 @@ fn what_the_rules_cover_is_covered() {
             options.contains("mode=555") && options.contains("ro,"),
             "{options}"
         );
-        // Without that, what is hidden is copied into what hides it.
+        // Without this option, Podman copies hidden files into the folder that hides them.
         assert_eq!(options.contains("notmpcopyup"), podman);
         assert!(at(&made, &path(".ssh")).is_none() && at(&made, &path(".ssh/id_rsa")).is_none());
     }
@@ -113,7 +113,7 @@ fn nothing_that_a_container_could_be_left_by_is_given() {
     assert_eq!(host.network_mode.as_deref(), Some("none"));
     assert_eq!(host.readonly_rootfs, Some(true));
     assert_eq!(host.cap_drop.as_deref(), Some(&["ALL".to_owned()][..]));
-    // The engine's own filter of system calls is on unless it is switched off here.
+    // The engine's own filter of system calls is active unless it is disabled here.
     assert_eq!(
         host.security_opt,
         Some(vec!["no-new-privileges".to_owned()])
@@ -190,7 +190,7 @@ fn one_that_waits_is_another_when_what_it_covers_is() {
     std::fs::write(world.path().join("b"), "new").unwrap();
     std::fs::write(world.path().join(".env"), "written again").unwrap();
     assert_eq!(world.blueprint(&spec), before, "the same files are there");
-    // As an editor saves.
+    // Replaces the file by a rename, as editors do when they save.
     std::fs::write(world.path().join("new"), "x").unwrap();
     std::fs::rename(world.path().join("new"), world.path().join(".env")).unwrap();
     let after = world.blueprint(&spec);

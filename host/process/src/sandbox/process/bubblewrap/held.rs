@@ -1,5 +1,5 @@
-//! The hold on a command that bubblewrap has started: bubblewrap itself, and the first process of the namespace, with
-//! which all others end.
+//! A handle on a command that bubblewrap has started. It covers bubblewrap itself and the first process of the
+//! namespace, whose end kills all others.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ use crate::sandbox::wire::Serving;
 use crate::sandbox::wire::joined::Network;
 use crate::sandbox::{Exit, Fault, Handle, sys};
 
-/// What bubblewrap says of a command, a line of JSON at a time.
+/// The status of a command as bubblewrap reports it, one JSON object per line.
 pub(super) struct Report(Lines<BufReader<pipe::Receiver>>);
 
 impl Report {
@@ -29,7 +29,7 @@ impl Report {
         Self(BufReader::new(from).lines())
     }
 
-    /// The next number of this name.
+    /// Reads up to the next number with this name.
     async fn number(&mut self, name: &str) -> Option<i32> {
         while let Ok(Some(line)) = self.0.next_line().await {
             let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
@@ -40,27 +40,27 @@ impl Report {
         None
     }
 
-    /// The first process of the namespace.
+    /// Returns the first process of the namespace.
     pub(super) async fn process(&mut self) -> Option<Pid> {
         self.number("child-pid").await.and_then(Pid::from_raw)
     }
 
-    /// How the command has ended; nothing if it never began.
+    /// Returns the exit code of the command, or `None` if it never started.
     async fn exit(&mut self) -> Option<i32> {
         self.number("exit-code").await
     }
 }
 
-/// A command, and all that it has started.
+/// A running command and all its descendants.
 pub(super) struct Held {
     bwrap: tokio::process::Child,
     first: Pid,
     process: Arc<OwnedFd>,
     report: Report,
     exit: Option<Exit>,
-    /// The way out of its network, if it is to have one.
+    /// The proxy connection of its network, if it has one.
     pub(super) serving: Option<Serving>,
-    /// Removed when all processes in them are gone.
+    /// Removed when all processes in the groups are gone.
     groups: Option<Groups>,
 }
 
@@ -73,7 +73,7 @@ impl Held {
     ) -> Result<Self, Fault> {
         let failed =
             |error: rustix::io::Errno| Fault::io("a command cannot be waited for")(error.into());
-        // It waits to be let go, so the number is still its own.
+        // The process waits for permission to start, so its number cannot have been reused.
         let process = pidfd_open(first, PidfdFlags::empty()).map_err(failed)?;
         groups
             .admit(first.as_raw_nonzero().get())
@@ -89,7 +89,7 @@ impl Held {
         })
     }
 
-    /// Sets the limits that everything inherits.
+    /// Sets the limits that all processes of the command inherit.
     pub(super) fn bound(&self, limits: &[(Resource, Rlimit)]) -> Result<(), Fault> {
         for (resource, limit) in limits {
             prlimit(Some(self.first), *resource, *limit).map_err(|error| {
@@ -99,11 +99,11 @@ impl Held {
         Ok(())
     }
 
-    /// Opens a way out of its network.
+    /// Connects its network to the proxy.
     pub(super) async fn let_out(&self, proxy: &Proxy) -> io::Result<Serving> {
         let network = Network::of(self.first.as_raw_nonzero().get())?;
         let mut ended = [PollFd::new(&*self.process, PollFlags::IN)];
-        // One that has ended may have left its number to another one.
+        // If the process has ended, its number may have been reused.
         match poll(&mut ended, Some(&Timespec::default()))? {
             0 => network.serve(proxy).await,
             _ => Err(io::Error::other("bubblewrap has ended")),
@@ -115,7 +115,7 @@ impl Held {
             return Ok(exit);
         }
         let status = self.bwrap.wait().await?;
-        // It says how the command ended and goes; what is left in the namespace goes with it, a moment later.
+        // Bubblewrap reports how the command ended and exits; the rest of the namespace ends a moment later.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
         let process = sys::when_ended(&self.process)?;
         let _ = process.readable().await?;
@@ -127,7 +127,7 @@ impl Held {
             None if killed => KILLED,
             None => {
                 return Err(io::Error::other(
-                    "bubblewrap has not started it, and says why in its output",
+                    "bubblewrap did not start it; see its output for the reason",
                 ));
             }
         };
@@ -143,7 +143,7 @@ impl Held {
     }
 }
 
-/// The processes below this one, those that were started last at the end.
+/// Returns the descendants of a process, the ones started last at the end.
 fn below(process: Pid) -> Vec<Pid> {
     let mut all = Vec::new();
     let mut open = vec![process];
@@ -172,7 +172,7 @@ impl Handle for Held {
     }
 
     fn terminate(&mut self) -> BoxFuture<'_, ()> {
-        // The first process of the namespace is a shell, and passes nothing on.
+        // The first process of the namespace is a shell, which forwards no signals.
         for process in below(self.first) {
             let _ = kill_process(process, Signal::TERM);
         }
@@ -193,7 +193,7 @@ impl Drop for Held {
         }
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
         let _ = self.bwrap.start_kill();
-        // Its groups are in use until it is gone.
+        // The groups are in use until the process is gone.
         let (process, groups) = (Arc::clone(&self.process), self.groups.take());
         std::thread::spawn(move || {
             let mut polled = [PollFd::new(&*process, PollFlags::IN)];

@@ -1,5 +1,5 @@
-//! Whether a file is what the kernel runs, looked at before it is started: the shell that starts it here would run a
-//! text as if it were a script of its own, or say of a missing interpreter that the file is not there.
+//! Checks that the kernel can run a file before it is started. The shell that starts it would otherwise run a text
+//! file as a script, or report a missing interpreter as a missing file.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,13 +13,14 @@ use super::super::start::{NO_PROGRAM, NOT_IN_THERE};
 use crate::sandbox::Fault;
 use crate::sandbox::find::Resolved;
 
-/// How often an interpreter may have one in its turn (the kernel's own number).
+/// The maximum number of nested interpreters (the kernel's own limit).
 const DEPTH: usize = 5;
 
-/// Bytes that say what a file is: more than the kernel reads of a script, and what linkers put the name of a loader in.
+/// The number of bytes read to identify a file: more than the kernel reads of a script, and enough for the loader name
+/// where linkers put it.
 const HEAD: u64 = 4096;
 
-/// Refuses what the kernel would not run.
+/// Refuses files that the kernel would not run.
 pub(super) fn check(found: &Resolved, directory: &Path, root: &Root) -> Result<(), Fault> {
     let mut file = directory.join(&found.file);
     for _ in 0..DEPTH {
@@ -38,9 +39,9 @@ pub(super) fn check(found: &Resolved, directory: &Path, root: &Root) -> Result<(
 }
 
 enum Image {
-    /// It is run as it is, or it cannot be told.
+    /// It can be run directly, or its kind is unknown.
     Program,
-    /// Another program runs it, or loads it.
+    /// Another program runs or loads it.
     By(PathBuf),
     Not(&'static str),
 }
@@ -61,7 +62,7 @@ fn look(file: &Path, root: &Root) -> Image {
     let mut head = Vec::new();
     let read = File::open(&real).and_then(|file| file.take(HEAD).read_to_end(&mut head));
     if read.is_err() {
-        // A program may be one that can be run and not read.
+        // A program may be executable but not readable.
         return Image::Program;
     }
     if let Some(rest) = head.strip_prefix(b"#!") {
@@ -80,12 +81,13 @@ fn look(file: &Path, root: &Root) -> Image {
     loader(&head).map_or(Image::Program, Image::By)
 }
 
-/// Which processor an ELF file is for.
+/// Returns the processor type of an ELF file.
 fn machine(head: &[u8]) -> Option<u16> {
     number(head, 18, 2).and_then(|machine| machine.try_into().ok())
 }
 
-/// Whether this machine runs programs for that processor, going by this program and the older one that its own may run.
+/// Returns true if this machine runs programs for that processor: the type of this program, or its older 32-bit
+/// variant.
 fn is_ours(other: u16) -> bool {
     use libc::{EM_386, EM_AARCH64, EM_ARM, EM_X86_64};
     let own = File::open("/proc/self/exe").ok().and_then(|file| {
@@ -100,10 +102,10 @@ fn is_ours(other: u16) -> bool {
         )
 }
 
-/// The loader that an ELF file names, if it names one where it can be seen.
+/// Returns the loader named in an ELF file, if the name is within the bytes read.
 fn loader(head: &[u8]) -> Option<PathBuf> {
-    // Where the table of its parts is said to be, how large an entry is and how many there are; and in an entry, where
-    // its part is and how long.
+    // Offsets in the ELF header: the position of the program header table, the size of an entry and the number of
+    // entries; then, in an entry, the offset and the size of the segment.
     let (table, at, width) = match head.get(4)? {
         2 => ((32, 54, 56), (8, 32), 8),
         _ => ((28, 42, 44), (4, 16), 4),
@@ -122,7 +124,7 @@ fn loader(head: &[u8]) -> Option<PathBuf> {
     })
 }
 
-/// A number of so many bytes, as this machine writes them.
+/// Reads a number of `width` bytes in native byte order.
 fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
     let bytes = bytes.get(at..at.checked_add(width)?)?;
     let mut whole = [0; 8];
@@ -135,12 +137,12 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
     usize::try_from(u64::from_ne_bytes(whole)).ok()
 }
 
-/// Whether a place is among those that the command sees.
+/// Returns true if the command can see this path.
 pub(super) fn is_in(root: &Root, place: &Path) -> bool {
     let below = place.strip_prefix("/").unwrap_or(place);
     root.steps.iter().any(|step| match step {
         Step::Bind { at, .. } => below.starts_with(std::ffi::OsStr::from_bytes(at.to_bytes())),
-        // Made for what is below it.
+        // Created only for the mounts below it.
         Step::Directory { at, .. } => below.as_os_str().as_bytes() == at.to_bytes(),
         _ => false,
     })

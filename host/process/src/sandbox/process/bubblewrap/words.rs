@@ -1,7 +1,7 @@
-//! A root as words for `bwrap`, with the descriptors that they name.
+//! Converts a root into arguments for `bwrap` and the descriptors that they refer to.
 //!
-//! What is mounted is handed over open, found by a path without a link, so that nobody puts something else in its
-//! place in between.
+//! Mounted files are passed as open descriptors, opened by a path without symbolic links, so that they cannot be
+//! replaced in between.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
@@ -20,21 +20,21 @@ use super::super::root::Root;
 use crate::sandbox::seen::open_by_no_link;
 use crate::sandbox::shield::Cover;
 
-/// The words, and what they name by number.
+/// The arguments, and the descriptors that they refer to by number.
 #[derive(Default)]
 pub(super) struct Words {
     pub(super) words: Vec<OsString>,
     pub(super) handed: Vec<OwnedFd>,
 }
 
-/// Bytes of shared memory: as many as a temporary folder has.
+/// The size of the shared memory: the same as that of a temporary folder.
 const SHARED: &CStr = c"2g";
 
-/// What bubblewrap is handed open.
+/// The descriptors that bubblewrap inherits.
 pub(super) struct Handed {
-    /// All words but the command.
+    /// All arguments except the command.
     pub(super) words: OwnedFd,
-    /// What they name by number.
+    /// The descriptors that the arguments refer to.
     named: Vec<OwnedFd>,
 }
 
@@ -46,7 +46,7 @@ impl Handed {
     }
 }
 
-/// How many descriptors these steps take.
+/// Returns the number of descriptors that these steps need.
 pub(super) fn handed(steps: &[Step]) -> usize {
     let takes = |step: &&Step| {
         matches!(
@@ -67,7 +67,7 @@ impl Words {
         self.word(value);
     }
 
-    /// An option whose value is a descriptor.
+    /// Adds an option whose value is a descriptor.
     pub(super) fn handing(&mut self, name: &str, descriptor: OwnedFd) {
         self.option(name, descriptor.as_raw_fd().to_string());
         self.handed.push(descriptor);
@@ -77,7 +77,7 @@ impl Words {
         self.option("--perms", format!("{mode:04o}"));
     }
 
-    /// The words, in a file that nobody else can read.
+    /// Writes the arguments to a file in memory that no other process can read.
     pub(super) fn kept(self) -> io::Result<Handed> {
         let mut bytes = Vec::new();
         for word in &self.words {
@@ -90,11 +90,11 @@ impl Words {
         })
     }
 
-    /// The new root, made in the order of its steps and sealed.
+    /// Adds the new root: its steps in order, then sealed.
     pub(super) fn root(&mut self, root: &Root, gives: Gives) -> io::Result<()> {
-        // It makes a better one than a list of mounts: with the usual links, and a terminal of its own.
+        // Bubblewrap creates a complete `/dev`, with the usual links and a private terminal.
         self.option("--dev", "/dev");
-        // It is memory that has no bound by itself.
+        // A tmpfs has no size limit of its own.
         self.option("--perms", "1777");
         self.option("--size", bytes(SHARED));
         self.option("--tmpfs", "/dev/shm");
@@ -110,7 +110,7 @@ impl Words {
         self.option("--remount-ro", "/dev");
         if gives.proc {
             self.option("--proc", "/proc");
-            // To root's number some of its files are writable, whatever name it has in here.
+            // Some of its files are writable for uid 0 of the host, even under another uid in the sandbox.
             self.option("--remount-ro", "/proc");
         }
         self.option("--remount-ro", "/");
@@ -126,7 +126,7 @@ impl Words {
                 self.mode(*mode);
                 self.option("--dir", place(at));
             }
-            // It makes what something is mounted on.
+            // Bubblewrap creates mount points itself.
             Step::File { content, .. } if content.is_empty() => {}
             Step::File { at, content, mode } => {
                 let content = file(content)?;
@@ -156,7 +156,7 @@ impl Words {
                 }
                 self.option("--tmpfs", place(at));
             }
-            // Attached mounts are of the other way to make a sandbox.
+            // Attached mounts exist only in the native sandbox.
             Step::Attach { .. } | Step::Cover { .. } => {}
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Words {
         self.word(place(at));
     }
 
-    /// Covers a place in the sandbox with what it is `outside`, or with its stand-in.
+    /// Covers a path in the sandbox with the original that is `outside`, or with its replacement.
     fn cover(
         &mut self,
         at: &CStr,
@@ -184,7 +184,7 @@ impl Words {
     ) -> io::Result<()> {
         let there = place(at);
         let from = match open(outside) {
-            // It has gone since it was found.
+            // It has been removed since the scan.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             from => from?,
         };
@@ -208,7 +208,7 @@ impl Words {
     }
 }
 
-/// Where on this machine a place in the sandbox is: in the last of what was mounted there, or above.
+/// Returns the path on this machine of a path in the sandbox, from the last mount at or above it.
 fn outside(steps: &[Step], place: &CStr) -> io::Result<CString> {
     let place = Path::new(OsStr::from_bytes(place.to_bytes()));
     let mounts = steps.iter().rev().filter_map(|step| match step {
@@ -220,7 +220,7 @@ fn outside(steps: &[Step], place: &CStr) -> io::Result<CString> {
         }
         _ => None,
     });
-    // Of two at one place the last one counts, which comes first here.
+    // If two mounts have the same path, the last one wins, which comes first in this order.
     let deepest = mounts.reduce(|one, other| if other.0 > one.0 { other } else { one });
     let outside = deepest.ok_or(io::ErrorKind::NotFound)?.1;
     Ok(CString::new(outside.into_os_string().into_vec())?)
@@ -230,14 +230,14 @@ fn is_device(at: &CStr) -> bool {
     at.to_bytes() == b"dev" || at.to_bytes().starts_with(b"dev/")
 }
 
-/// A place in the sandbox; steps name it below the root.
+/// Returns the absolute path in the sandbox; steps store it relative to the root.
 fn place(at: &CStr) -> OsString {
     let mut place = vec![b'/'];
     place.extend(at.to_bytes());
     OsString::from_vec(place)
 }
 
-/// A size as the kernel takes it, in bytes.
+/// Converts a size from the kernel's notation to bytes.
 fn bytes(size: &CStr) -> String {
     let size = size.to_string_lossy();
     match size.strip_suffix('g').map(str::parse::<u64>) {
@@ -246,15 +246,15 @@ fn bytes(size: &CStr) -> String {
     }
 }
 
-/// Something of this machine, by a path that has no link in it.
+/// Opens a file of this machine by a path without symbolic links.
 fn open(path: &CStr) -> io::Result<OwnedFd> {
     match open_by_no_link(path) {
-        Err(Errno::LOOP) => Err(io::Error::other("there is a link in its path")),
+        Err(Errno::LOOP) => Err(io::Error::other("its path contains a symbolic link")),
         opened => Ok(opened?),
     }
 }
 
-/// A file in memory, to be read from its beginning.
+/// Creates a file in memory, positioned at its beginning.
 pub(super) fn file(content: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create(c"mimir", MemfdFlags::CLOEXEC)?);
     file.write_all(content)?;
@@ -262,7 +262,7 @@ pub(super) fn file(content: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// An instruction of a filter, as the kernel has it in memory.
+/// Returns a filter instruction in the memory layout of the kernel.
 pub(super) fn instruction(one: &sock_filter) -> [u8; 8] {
     let [a, b] = one.code.to_ne_bytes();
     let [e, f, g, h] = one.k.to_ne_bytes();
