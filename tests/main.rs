@@ -1,4 +1,4 @@
-//! All tests of mimir as a whole, in one binary: one folder per area that a user can see.
+//! End-to-end tests of mimir in one binary, one folder per area.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     reason = "in tests a panic is the report"
 )]
 
-/// The guests. The list is the build script's; one that no test names is an error here.
+/// The guests. The build script writes the list; a guest that no test names is an error here.
 #[deny(dead_code)]
 mod guests {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));

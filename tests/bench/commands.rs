@@ -116,7 +116,7 @@ fn start(report: &mut Report) {
 /// The measuring process: starts `true` this many times, in the sandbox or directly, and prints the nanoseconds.
 pub fn child(way: &str, times: &str) {
     let times = times.parse().unwrap();
-    // The same runtime as in the program.
+    // A runtime like that of the program.
     let runtime = Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = Program::Vector(vec!["true".to_owned()]);

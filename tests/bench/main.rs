@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use measure::Report;
 use mimir_kit::guests;
 
-/// The same allocator as in the program, for mimir and for its reference.
+/// The program's allocator, for mimir and for its reference.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

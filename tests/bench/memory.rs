@@ -126,7 +126,7 @@ async fn bare() -> Vec<f64> {
 }
 
 async fn idle() -> Vec<f64> {
-    // As in every long-running command of mimir.
+    // Every long-running command of mimir does this, too.
     #[cfg(target_os = "linux")]
     rustix::thread::disable_transparent_huge_pages(true).unwrap();
     let plugins = (0..PLUGINS).map(|number| (format!("plan_{number}"), list::plugin(number)));

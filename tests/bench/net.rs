@@ -70,7 +70,6 @@ fn serve(mut stream: TcpStream, answer: usize) -> Option<()> {
 
 /// Pins this thread, and those that it starts, to one core until it is dropped. The kernel's choice to wake a server
 /// on the same or another core would cost more than the policy check itself.
-/// beside its client or on another core says nothing of a guard and costs more than it.
 #[cfg(target_os = "linux")]
 struct OnCore(Option<rustix::thread::CpuSet>);
 

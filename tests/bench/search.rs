@@ -67,7 +67,7 @@ fn lines(printed: &str) -> usize {
         .count()
 }
 
-/// The same call in this process, in which the component is already loaded.
+/// The search in this process, in which the component is already loaded.
 fn inside(report: &Report, workspace: &Path, reference: f64) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

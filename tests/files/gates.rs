@@ -175,7 +175,7 @@ fn a_rule_against_hidden_files_is_none_against_writing() {
         Code::PermissionDenied,
     );
     assert!(error.message.contains(".hidden"), "{error}");
-    // The message names the tool.
+    // The hint names the pattern of the rule.
     let way = &error.way_out;
     assert!(way.iter().any(|way| way.contains("`**/.*`")), "{way:?}");
 }

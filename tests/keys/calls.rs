@@ -1,4 +1,4 @@
-//! How a call goes under settings with one key.
+//! Calls under settings with a single key.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,11 +10,11 @@ use mimir_testkit::{Approve, Code, Outcome, Testkit, Value, json};
 use crate::guests;
 
 thread_local! {
-    /// Whether the key that a check sets is left out.
+    /// True while the key of a check is left out.
     static LEFT_OUT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes a check, and then sees that it fails if its key is left out: one that holds all the same shows nothing.
+/// Runs a check, then asserts that it fails without its key: a check that passes without the key proves nothing.
 pub fn shows(key: &str, check: impl Fn(&str)) {
     check(key);
     LEFT_OUT.set(true);
@@ -22,7 +22,7 @@ pub fn shows(key: &str, check: impl Fn(&str)) {
     assert!(!held, "what is shown of {key} holds without it, too");
 }
 
-/// Settings with nothing but this key. `*` stands for `name`; a list has this one item.
+/// Settings with only this key. `*` stands for `name`; a list has this one item.
 pub fn only(key: &str, name: &str, value: Value) -> Value {
     match LEFT_OUT.get() {
         true => json!({}),
@@ -30,7 +30,7 @@ pub fn only(key: &str, name: &str, value: Value) -> Value {
     }
 }
 
-/// A block at its place in the settings, with this key in it.
+/// Settings with a block at its path, and this key in the block.
 pub fn among(place: &str, name: &str, mut block: Value, key: &str, value: Value) -> Value {
     if !LEFT_OUT.get() {
         block[key] = value;
@@ -47,12 +47,12 @@ fn nested(key: &str, name: &str, value: Value) -> Value {
         })
 }
 
-/// A kit with this guest and a person who says no.
+/// A kit with this guest and a person who denies everything.
 pub fn kit(guest: Guest) -> Testkit {
     Testkit::new(guest.path).unwrap().approve(Approve::Never)
 }
 
-/// A kit with two tools that run unless something is set: `echo` and `add`.
+/// A kit with two tools that are allowed by default: `echo` and `add`.
 pub fn echo(settings: Value) -> Testkit {
     let kit = kit(guests::ECHO);
     kit.add(guests::ADDER.path).unwrap();
@@ -65,7 +65,7 @@ pub fn set(kit: Testkit, settings: Value) -> Testkit {
         .unwrap_or_else(|error| panic!("{shown}: {error}"))
 }
 
-/// Why settings are refused as a whole.
+/// The error of settings that are refused as a whole.
 pub fn refused(settings: Value) -> String {
     let shown = settings.to_string();
     match Testkit::empty().unwrap().settings(settings) {
@@ -74,13 +74,13 @@ pub fn refused(settings: Value) -> String {
     }
 }
 
-/// The same kit, until its settings change, with tools of another kind.
+/// Changes the tools of a kit, until its settings change.
 pub fn changed(kit: Testkit, change: impl Fn(&mut Tool)) -> Testkit {
     mimir_kit::change(&kit, change);
     kit
 }
 
-/// What the rules say of a call, seen from how it ends.
+/// The decision about a call, derived from its outcome.
 pub fn goes(kit: &Testkit, tool: &str, arguments: Value) -> Decision {
     let asked = kit.cards().len();
     let outcome = kit.call(tool, arguments);
@@ -93,14 +93,14 @@ pub fn goes(kit: &Testkit, tool: &str, arguments: Value) -> Decision {
     }
 }
 
-/// A call that succeeds.
+/// Runs a call that must succeed.
 pub fn runs(kit: &Testkit, tool: &str, arguments: Value) -> Outcome {
     let outcome = kit.call(tool, arguments);
     assert!(outcome.is_ok(), "`{tool}`: {}", outcome.text());
     outcome
 }
 
-/// What a call says that ends with this code.
+/// The message of a call that must fail with this code.
 pub fn ending(kit: &Testkit, tool: &str, arguments: Value, code: Code) -> String {
     let outcome = kit.call(tool, arguments);
     let error = outcome.result().expect_err(tool);

@@ -1,5 +1,5 @@
-//! Keys that are shown beside the code that enforces them: what only the program does, and what the record does
-//! where nobody outside can see it.
+//! Keys that are tested next to the code that enforces them: effects that only the whole program has, and internals of
+//! the audit log.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::conventions::root;
 
 mod mcp;
 
-/// A key, the file and the test that shows it.
+/// A key, and the file and name of the test for it.
 type Shown = (&'static str, &'static str, &'static str);
 
 const SHOWN: &[Shown] = &[
@@ -359,7 +359,7 @@ fn what_is_shown_elsewhere_is_there() {
             panic!("{file} has no test `{test}` for {key}");
         };
         let (body, _) = body.split_once("\n}\n").unwrap();
-        // Of a map it is the map that has a name.
+        // For a map, the name before `.*` is the one to look for.
         let name = key.trim_end_matches(".*").rsplit('.').next().unwrap();
         assert!(body.contains(name), "`{test}` does not set {key}");
     }

@@ -1,4 +1,4 @@
-//! Bounds of calls, for all tools and for one.
+//! Limits of calls, for all tools and for one.
 
 use std::time::Duration;
 
@@ -46,16 +46,16 @@ keys! {
     per_minute_of_a_tool: "tools.*.limits.callsPerMinute" => calls_per_minute_are_counted,
 }
 
-/// How long a call is watched that should go on: far below the wall clock that holds without a key.
+/// Time after which a call counts as running on: far below the default wall clock limit.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// Whether a call goes on. It is stopped afterwards.
+/// Returns true if a call is still running after that time. It is then cancelled.
 fn goes_on(kit: &Testkit, tool: &str, arguments: Value) -> bool {
     let call = kit.start(tool, arguments);
     kit.block_on(async { tokio::time::timeout(WATCHED, call).await.is_err() })
 }
 
-/// The guest with a bound set, and without; the bound of one tool is none for another.
+/// A kit with the limit, and one without. A limit of another tool has no effect.
 fn bound_and_free(key: &str, guest: Guest, bound: u64) -> (Testkit, Testkit) {
     let with = |settings| set(kit(guest).approve(Approve::Always), settings);
     let others = match key.contains('*') {
@@ -74,7 +74,7 @@ fn time_is_bounded(key: &str) {
     assert!(goes_on(&free, guest.name, json!({})));
 }
 
-/// A guest that succeeds by itself is stopped, and is told by which bound.
+/// Asserts that a guest which succeeds by default is stopped, with a message that names the limit.
 fn stopped(key: &str, bound: u64, arguments: &Value) {
     let guest = guests::ECHO;
     let (bound, free) = bound_and_free(key, guest, bound);
@@ -128,7 +128,7 @@ fn text_is_cut(key: &str) {
     assert!(!whole.truncated() && whole.text().len() > 1_000);
 }
 
-/// What the guest that logs `log…line…` has logged.
+/// The log lines of the guest that logs `log…line…`.
 fn logged(kit: &Testkit) -> Vec<String> {
     runs(kit, guests::DISGUISED_TEXT.name, json!({}));
     kit.log().into_iter().map(|line| line.text).collect()
@@ -167,7 +167,7 @@ fn open_files_are_counted(key: &str) {
     assert!((1..=5).contains(&bound) && free > 5, "{bound}, {free}");
 }
 
-/// What the steps of the guest that works on files come to: `ok`, or an error.
+/// The results of the file guest's steps: `ok`, or an error.
 fn file_steps(kit: Testkit, steps: &Value) -> Vec<Value> {
     let guest = guests::FILE_PROBE;
     let outcome = runs(&kit, guest.name, json!({ "steps": steps }));
@@ -198,7 +198,7 @@ fn new_files_are_counted(key: &str) {
     assert_eq!(free, [ok(), ok(), ok(), ok()]);
 }
 
-/// A request that this site answers is let without a bound, and ends with this code under one.
+/// Asserts that a request to this site succeeds without the limit, and fails with this code under it.
 fn fetches(key: &str, site: &Site, bound: u64, code: Code) {
     let guest = guests::FETCH;
     let (bound, free) = bound_and_free(key, guest, bound);

@@ -1,4 +1,4 @@
-//! Which tools exist, and which commands run.
+//! Keys for the lists of tools and of commands.
 
 use mimir_core::{Decision, Group};
 use mimir_testkit::{Testkit, Value, json};
@@ -16,7 +16,7 @@ keys! {
     added_by: "execApprovals.approvals[].addedBy" => what_a_program_added_is_asked_about,
 }
 
-/// What the lists say of `echo` and of `add`.
+/// The decisions of the lists about `echo` and `add`.
 fn both(settings: Value) -> [Decision; 2] {
     let kit = echo(settings);
     [
@@ -52,7 +52,7 @@ fn not_these_groups(key: &str) {
     assert_eq!(both(only(key, "", json!(["fs"]))), FREE);
 }
 
-/// A kit with a tool that runs commands, and asks about each unless something is set.
+/// A kit with a tool that runs commands and asks about each by default.
 fn shell(settings: Value) -> Testkit {
     changed(echo(settings), |tool| {
         tool.definition.group = Group::Runtime;
@@ -72,7 +72,7 @@ fn commands_by_mode(key: &str) {
     }
 }
 
-/// Settings with a list of one command, with this about it.
+/// Settings with a list of one command, with this key.
 fn listed(key: &str, value: Value) -> Value {
     let (list, field) = key.rsplit_once('.').unwrap();
     let approval = json!({"pattern": "git status"});
@@ -95,11 +95,11 @@ fn commands_by_pattern(key: &str) {
 }
 
 fn times_are_checked(key: &str) {
-    // It is for people: what is no time would mislead them.
+    // The value is shown to people, and an invalid time would mislead them.
     let said = refused(listed(key, json!("yesterday")));
     assert!(said.contains("lastUsed is no time"), "{said}");
     shell(listed(key, json!("2026-01-31T12:00:00Z")));
-    // As the seeds write a day.
+    // A date without a time is valid.
     shell(listed(key, json!("2026-01-31")));
 }
 

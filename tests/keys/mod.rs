@@ -1,12 +1,12 @@
-//! Every key of the settings file at work: what the key alone changes about a call.
+//! Every key of the settings file: the effect of the key alone on a call.
 //!
-//! `keys!` declares what shows a key, as a test of its own: a check that is handed the key, and that fails without
-//! it. A key of the schema that nothing shows fails here, and so does what is shown and is no key.
+//! `keys!` declares a test for a key: a check that gets the key, and that must fail without it. A key of the schema
+//! without a test fails here, and so does a test of an unknown key.
 
-/// Tests of keys, and the list of those keys.
+/// Declares tests of keys, and the list of those keys.
 macro_rules! keys {
     ($($test:ident: $key:literal => $check:expr,)*) => {
-        /// The keys that are shown in this file.
+        /// The keys tested in this file.
         pub(super) const KEYS: &[&str] = &[$($key),*];
 
         $(
@@ -51,7 +51,10 @@ fn every_key_has_a_test_that_shows_it_at_work() {
     let missing: Vec<_> = keys.difference(&set).collect();
     assert!(missing.is_empty(), "nothing shows these keys: {missing:#?}");
     let extra: Vec<_> = set.difference(&keys).collect();
-    assert!(extra.is_empty(), "these are no keys: {extra:#?}");
+    assert!(
+        extra.is_empty(),
+        "these keys are not in the schema: {extra:#?}"
+    );
 }
 
 #[test]

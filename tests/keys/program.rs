@@ -1,5 +1,5 @@
-//! The record, and the person who does not come: a pipeline as the program sets it up, with a log in files and
-//! an end to waiting.
+//! Keys of the audit log, and of prompts that are not answered: a pipeline as in the program, with log files and an
+//! approval timeout.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ keys! {
     keep: "audit.keep" => old_files_go,
 }
 
-/// Somebody who is asked and says nothing.
+/// A person who never answers.
 struct Away;
 
 impl Approver for Away {
@@ -36,7 +36,7 @@ impl Approver for Away {
     }
 }
 
-/// A pipeline over the tools of a kit.
+/// A pipeline with the tools of a kit.
 struct Program {
     kit: Testkit,
     pipeline: Pipeline,
@@ -73,7 +73,7 @@ impl Program {
         }
     }
 
-    /// Calls `echo`; nothing, if it takes so long that somebody must be waited for.
+    /// Calls `echo`; `None` if it takes so long that it must be waiting for approval.
     fn call(&self, arguments: Value) -> Option<Outcome> {
         let context = CallContext {
             request_id: RequestId::new(SystemTime::now()),
@@ -86,7 +86,7 @@ impl Program {
         self.kit.block_on(watched).ok()
     }
 
-    /// How many files the log has after so many calls.
+    /// Number of log files after this many calls.
     fn files(&self, calls: usize) -> usize {
         for _ in 0..calls {
             assert!(self.call(json!({})).unwrap().is_ok());
@@ -131,7 +131,7 @@ fn arguments_are_kept(key: &str) {
 fn a_call_without_a_record(key: &str) {
     let unrecorded = |settings: &Value| {
         let program = Program::new(settings);
-        // A file where the folder of the log would be.
+        // A file at the path of the log folder.
         fs::write(program.kit.path().join("state"), "in the way").unwrap();
         program.call(json!({})).unwrap()
     };
@@ -145,7 +145,7 @@ fn a_call_without_a_record(key: &str) {
     assert!(unrecorded(&only(key, "", json!("run"))).is_ok());
 }
 
-/// A line is some 400 bytes, so that this fills four files of the least size.
+/// A line is about 400 bytes, so this fills four files of the minimum size.
 const CALLS: usize = 45;
 
 fn a_file_is_full(key: &str) {

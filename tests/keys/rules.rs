@@ -40,25 +40,25 @@ keys! {
     not_of_a_tools: "tools.*.rules[].when.*.not" => the_opposite_matches,
 }
 
-/// The list of rules around the key, and the key's name in a rule.
+/// The list of rules that contains the key, and the key's name in a rule.
 fn parts(key: &str) -> (&str, &str) {
     let (_, field) = key.rsplit_once('.').unwrap();
     let (list, _) = key.split_at(key.find("[]").unwrap() + "[]".len());
     (list, field)
 }
 
-/// Settings with one rule that denies, with this about it.
+/// Settings with one rule that denies, with this key.
 fn rule(key: &str, value: Value) -> Value {
     let (list, field) = parts(key);
     among(list, "echo", json!({"decision": "deny"}), field, value)
 }
 
-/// What a rule with this value says of a call of `echo`.
+/// The decision about a call of `echo` under a rule with this value.
 fn says(key: &str, value: Value) -> Decision {
     goes(&echo(rule(key, value)), "echo", json!({}))
 }
 
-/// What is said where the rule refuses.
+/// The message of a denied call.
 fn told(settings: Value) -> String {
     ending(&echo(settings), "echo", json!({}), Code::PolicyDenied)
 }
@@ -77,7 +77,7 @@ fn a_decision_counts(key: &str) {
     for decision in [Decision::Allow, Decision::Ask, Decision::Deny] {
         assert_eq!(says(key, json!(decision)), decision);
     }
-    // It lowers, too: what the tool itself would ask about is allowed.
+    // A rule can also relax a decision: a call that the tool itself would ask about is allowed.
     let kit = super::changed(echo(rule(key, json!("allow"))), |tool| {
         tool.definition.approval = Decision::Ask;
     });
@@ -136,7 +136,7 @@ fn counterexamples_are_checked(key: &str) {
     echo(example(key, "readme.md"));
 }
 
-/// A rule that asks this of `path` speaks of one value and not of the other; null is no argument at all.
+/// Asserts that a rule with this matcher for `path` matches one value and not the other; null omits the argument.
 fn matches(key: &str, matcher: Value, hit: Value, miss: Value) {
     let (list, field) = parts(key);
     let when = json!({"path": {field: matcher}});

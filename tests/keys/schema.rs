@@ -1,12 +1,12 @@
-//! The keys of the settings file, as its JSON Schema has them.
+//! The keys of the settings file, from its JSON Schema.
 
 use std::collections::BTreeSet;
 
 use mimir_core::config::Config;
 use mimir_testkit::Value;
 
-/// Every key that has a value of its own. `*` is a name that a person chooses, `[]` each item of a list; a list
-/// of plain values is one key, and so is a block inside a block of its own kind.
+/// Every key with its own value. `*` is a name that a person chooses, `[]` each item of a list; a list of plain values
+/// is one key, and so is a block inside a block of the same type.
 pub fn keys() -> BTreeSet<String> {
     let schema = Config::schema();
     let mut walk = Walk {
@@ -20,7 +20,7 @@ pub fn keys() -> BTreeSet<String> {
 
 struct Walk<'a> {
     definitions: &'a Value,
-    /// The definitions around the place where it is.
+    /// The enclosing definitions.
     inside: Vec<&'a str>,
     found: BTreeSet<String>,
 }

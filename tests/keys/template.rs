@@ -1,4 +1,4 @@
-//! The file that a new workspace gets: it has every key, so that nobody has to look for one.
+//! The settings file of a new workspace, which contains every key.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use super::schema;
 
 const TEMPLATE: &str = include_str!("../../host/app/src/settings/config.template.yml");
 
-/// Blocks that are there once, and elsewhere by their names.
+/// Blocks that appear once in full, and elsewhere only by name.
 const SAME: [(&str, &str); 3] = [
     ("tools.*.limits", "limits"),
     ("tools.*.network", "network"),
     ("tools.*.rules[]", "policy.rules[]"),
 ];
 
-/// The keys that stand in the template behind a `#`, each with those around it. That all of it can be read as
-/// settings is checked beside it.
+/// The keys in the template after a `#`, each with its parents. Another test checks that all of it is valid as
+/// settings.
 fn written() -> BTreeSet<String> {
     let mut around: Vec<(usize, String)> = Vec::new();
     let mut found = BTreeSet::new();
@@ -49,7 +49,7 @@ fn written() -> BTreeSet<String> {
     found
 }
 
-/// Whether a written key is this key, whose `*` stands for any name.
+/// Returns true if a key in the template matches this key, whose `*` matches any name.
 fn is_it(written: &str, key: &str) -> bool {
     let mut parts = written.split('.');
     let same = |part: &str| parts.next().is_some_and(|name| part == "*" || part == name);
@@ -67,7 +67,7 @@ fn every_key_is_in_the_template() {
                 let rest = key.strip_prefix(here)?;
                 Some(has(here.trim_end_matches("[]")) && has(&format!("{there}{rest}")))
             });
-            // In a tool's own block the name of the tool would be said twice.
+            // In a tool's own block the name of the tool is not repeated.
             !same.unwrap_or_else(|| has(key))
         })
         .collect();

@@ -26,7 +26,7 @@ keys! {
     log_output: "tools.*.audit.logOutput" => results_are_never_kept,
 }
 
-/// What is said of a call of `echo` under a key, and whether `add` goes on as before.
+/// The decision about a call of `echo` under a key. Asserts that `add` is not affected.
 fn says(key: &str, value: Value, arguments: Value) -> Decision {
     let kit = echo(only(key, "echo", value));
     let add = goes(&kit, "add", json!({"a": 1, "b": 2}));
@@ -42,7 +42,7 @@ fn a_tool_is_switched_off(key: &str) {
 fn a_word_counts(key: &str) {
     for decision in [Decision::Allow, Decision::Ask, Decision::Deny] {
         assert_eq!(says(key, json!(decision), json!({})), decision);
-        // In place of the tool's own word.
+        // Overrides the tool's own decision.
         let kit = changed(echo(only(key, "echo", json!(decision))), |tool| {
             tool.definition.approval = Decision::Ask;
         });
@@ -57,7 +57,7 @@ fn custom_tools_have_a_default(key: &str) {
     }
 }
 
-/// A call with these arguments is asked about, and one with those is not.
+/// Asserts that a call with the first arguments needs approval, and one with the others does not.
 fn asks(key: &str, value: Value, hit: Value, miss: Value) {
     assert_eq!(says(key, value.clone(), hit.clone()), Decision::Ask);
     assert_eq!(says(key, value, miss), Decision::Allow);
@@ -102,7 +102,7 @@ fn hosts_are_asked_about(key: &str) {
     );
 }
 
-/// The file tools over a workspace with a plain file and one of secrets.
+/// The file tools in a workspace with a plain file and a file of secrets.
 fn files() -> Testkit {
     let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
     kit.approve(Approve::Never).workspace(|root| {
@@ -179,7 +179,7 @@ fn a_class_is_set(key: &str) {
 fn content_of_strangers_is_asked_about(key: &str) {
     let later = |settings| {
         let kit = echo(settings);
-        // What a plugin says that nobody vouches for is content of strangers.
+        // Output of a plugin that is not trusted is untrusted content.
         let first = goes(&kit, "echo", json!({}));
         assert_eq!(first, Decision::Allow);
         goes(&kit, "echo", json!({}))
@@ -190,7 +190,7 @@ fn content_of_strangers_is_asked_about(key: &str) {
 }
 
 fn a_secret_is_shown(key: &str) {
-    // Made up, in the form of a GitHub token.
+    // A made-up value in the form of a GitHub token.
     let token = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
     let shows = |settings| {
         let outcome = runs(&echo(settings), "echo", json!({ "note": token }));

@@ -1,4 +1,4 @@
-//! Where a hostile guest is let loose beside an honest one.
+//! Runs a hostile guest next to an honest one.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,11 @@ use mimir_testkit::{Approve, Quarantined, Testkit, Value, json};
 
 use crate::{Guest, guests};
 
-/// How long anything may take beyond the limits that a test sets: generous, for a slow machine and a
-/// build without optimisation.
+/// Most time that anything may take beyond the limits of a test: generous, for a slow machine and a debug build.
 pub const BOUND: Duration = Duration::from_secs(5);
 
-/// Most memory that this process may ever have held. All guests of all tests that run at a time fit in
-/// it many times; an attack that got through would need far more.
+/// Most memory that this process may ever have used. All guests of all concurrent tests need much less; a successful
+/// attack would need far more.
 const MEMORY_MOST: u64 = 6 << 30;
 
 /// A kit with a hostile guest and an honest one.
@@ -23,7 +22,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Loads the guest and the honest one beside it. Loading, too, ends in time.
+    /// Loads both guests. Loading must end in time, too.
     pub fn new(guest: Guest) -> Self {
         let kit = Testkit::empty().unwrap();
         kit.add(guests::ECHO.path).unwrap();
@@ -46,7 +45,7 @@ impl Arena {
             .unharmed()
     }
 
-    /// Sets limits in place of a wall clock of three seconds.
+    /// Sets limits, replacing the default wall clock limit of three seconds.
     pub fn limits(mut self, limits: Value) -> Self {
         if let Some(millis) = limits["timeMs"].as_u64() {
             self.wall = Duration::from_millis(millis);
@@ -54,7 +53,7 @@ impl Arena {
         self.settings(json!({ "limits": limits }))
     }
 
-    /// Sets what the person answers.
+    /// Sets the person's answer.
     pub fn person(mut self, approve: Approve) -> Self {
         self.kit = self.kit.approve(approve);
         self
@@ -71,8 +70,8 @@ impl Arena {
         &self.kit
     }
 
-    /// Calls the guest. Whatever comes of it, it ends in time, the host has the memory it had, and the
-    /// next call of another tool works.
+    /// Calls the guest. Asserts that the call ends in time, that the host's memory has not grown, and that the next
+    /// call of another tool works.
     pub fn call(&self, arguments: Value) -> Outcome {
         let tool = self.tool();
         let start = Instant::now();
@@ -87,7 +86,7 @@ impl Arena {
         outcome
     }
 
-    /// Calls the guest and expects that it is stopped, or refused, with this code.
+    /// Calls the guest and asserts that it is stopped, or refused, with this code.
     pub fn stopped(&self, arguments: Value, code: Code) -> ToolError {
         let outcome = self.call(arguments);
         let error = match outcome.result() {
@@ -98,7 +97,7 @@ impl Arena {
         error
     }
 
-    /// Expects that the guest was left out when it was loaded, and that the honest one was not.
+    /// Asserts that the guest was quarantined when it was loaded, and that the honest one was not.
     pub fn left_out(&self, code: Code) -> Quarantined {
         let left = self.kit.quarantined();
         let own = |left: &&Quarantined| left.location.contains(self.guest.name);
@@ -111,7 +110,7 @@ impl Arena {
         left.clone()
     }
 
-    /// The same arena, after the check that the host works.
+    /// Checks that the host works.
     fn unharmed(self) -> Self {
         self.check();
         self
@@ -141,7 +140,7 @@ impl Arena {
         );
     }
 
-    /// The guest's tool: the one of its own name, or the only one of its file.
+    /// The guest's tool: the one with its own name, or the only one of its file.
     fn tool(&self) -> String {
         let tools = self.kit.tools();
         let own: Vec<_> = tools
@@ -162,10 +161,10 @@ impl Arena {
     }
 }
 
-/// How long the host gives a plugin to describe itself, and the compiler to compile it unoptimised.
+/// Time limits of the host for describing a plugin and for compiling it unoptimised.
 const LOADING: Duration = Duration::from_secs(10);
 
-/// The most memory that this process has held, in bytes; 0 where the system doesn't say.
+/// The peak memory of this process in bytes; 0 if the system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

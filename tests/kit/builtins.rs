@@ -1,4 +1,4 @@
-//! The tools and engines that ship, as a toolbox and the reader of scripts take them.
+//! The bundled tools and engines, in the form of a toolbox and a script loader.
 
 use mimir_script::Engines;
 use mimir_testkit::Bundled;

@@ -1,10 +1,10 @@
-//! A folder as a value, to see whether anything in it has changed.
+//! A snapshot of a folder, for detecting changes.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Everything below a folder: the path of each entry, and what it is or holds. `.mimir/tools` is left out.
+/// Everything below a folder: the path of each entry, and its type or content. `.mimir/tools` is left out.
 pub fn picture(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     look(folder, "", &mut found);

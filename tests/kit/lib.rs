@@ -1,7 +1,7 @@
-//! What tests and benches share: guests, an arena where one of them is let loose, pictures of a folder.
+//! Shared code of tests and benches: guests, an arena to run one of them in, snapshots of a folder.
 //!
-//! It stands on `mimir-testkit`, which is what authors of tools use; here is only what this project's own
-//! tests need beside it.
+//! It is built on `mimir-testkit`, which is for authors of tools; this crate only adds helpers for this project's own
+//! tests.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,18 +30,18 @@ pub use folder::picture;
 pub use listing::change;
 pub use outside::Outside;
 
-/// The guests that the build script made.
+/// The guests built by the build script.
 #[expect(missing_docs, reason = "each is documented in its source")]
 pub mod guests {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 }
 
-/// A component that the build script made.
+/// A component built by the build script.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest {
-    /// The name of its file, which is also its tool's.
+    /// The name of its file, which is also the name of its tool.
     pub name: &'static str,
-    /// Where it is.
+    /// The path of the component.
     pub path: &'static str,
 }
 
@@ -52,7 +52,7 @@ impl Guest {
     }
 }
 
-/// A call in a session of this name.
+/// Makes a call in the session with this name.
 pub fn in_session(kit: &Testkit, session: &str, tool: &str, arguments: Value) -> Outcome {
     let context = CallContext {
         request_id: RequestId::new(SystemTime::now()),

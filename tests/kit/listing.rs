@@ -1,10 +1,10 @@
-//! Tools as another listing would have them.
+//! Changed tools, as after another listing.
 
 use mimir_core::pipeline::World;
 use mimir_core::{Registry, Tool};
 use mimir_testkit::Testkit;
 
-/// Changes what every tool of a kit is; its rules stay as they are.
+/// Changes every tool of a kit; the rules stay the same.
 pub fn change(kit: &Testkit, change: impl Fn(&mut Tool)) {
     let world = kit.pipeline().world();
     let tools = world.registry.tools().iter().map(|tool| {

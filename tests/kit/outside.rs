@@ -1,4 +1,4 @@
-//! A place beside the workspace that no guest may see or change.
+//! A folder next to the workspace that no guest may read or change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,17 +8,18 @@ use tempfile::TempDir;
 
 use crate::picture;
 
-/// A folder outside the workspace with a secret in it. Dropping it without [`intact`](Self::intact) checks nothing.
+/// A folder outside the workspace with a secret in it. Call [`intact`](Self::intact) to check it; dropping it checks
+/// nothing.
 pub struct Outside {
     folder: TempDir,
     before: BTreeMap<String, String>,
 }
 
 impl Outside {
-    /// What the secret file holds. A guest that can show it has got out.
+    /// Content of the secret file. A guest that can show it has escaped.
     pub const SECRET: &str = "the crown jewels";
 
-    /// Makes the folder with the files `secret` and `inner/secret`.
+    /// Creates the folder with the files `secret` and `inner/secret`.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("mimir-outside-")
@@ -31,17 +32,17 @@ impl Outside {
         Self { folder, before }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The way there from a workspace that is beside it: `../NAME`.
+    /// The relative path from a workspace with the same parent: `../NAME`.
     pub fn relative(&self) -> PathBuf {
         Path::new("..").join(self.folder.path().file_name().unwrap())
     }
 
-    /// Checks that nothing in it has changed.
+    /// Asserts that nothing in it has changed.
     pub fn intact(&self) {
         assert_eq!(
             picture(self.folder.path()),

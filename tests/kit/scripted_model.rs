@@ -1,5 +1,5 @@
-//! A model on a port of this machine that says what is written down for it, in the protocol that it is asked in: OpenAI's
-//! chat, OpenAI's responses, Anthropic's messages. What it was asked is kept.
+//! A scripted model on a local port, for three protocols: OpenAI's chat, OpenAI's responses, Anthropic's messages. It
+//! records the requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,37 +8,37 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What the model does about one request.
+/// The model's reaction to one request.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Says this, in pieces, and wants these tools called: names with arguments as it writes them.
+    /// Streams these chunks, then calls these tools: names with arguments as the model writes them.
     Says(Vec<&'static str>, Vec<(&'static str, String)>),
-    /// Says this and breaks off.
+    /// Sends this text and closes the connection.
     Cut(&'static str),
-    /// Answers with a status, some headers and a body.
+    /// Responds with a status, headers and a body.
     Status(u16, Vec<(&'static str, &'static str)>, &'static str),
-    /// Says in the middle of its answer that it cannot go on.
+    /// Reports an overload in the middle of its response.
     Overloaded,
-    /// Says this and then nothing for ever.
+    /// Sends this text and then nothing more.
     Hangs(&'static str),
-    /// Answers with a page.
+    /// Responds with an HTML page.
     Page,
 }
 
-/// It says this and is finished.
+/// A step that only replies.
 pub fn says(words: &'static str) -> Step {
     Step::Says(vec![words], vec![])
 }
 
-/// It wants one tool called.
+/// A step that calls one tool.
 pub fn calls(name: &'static str, arguments: Value) -> Step {
     Step::Says(vec![], vec![(name, arguments.to_string())])
 }
 
-/// One request.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// What was asked for.
+    /// The path of the request.
     pub path: String,
     /// The headers, in lower case.
     pub head: String,
@@ -47,7 +47,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The results of calls in what was sent, in all protocols: the texts, in their order.
+    /// The results of calls in the request, in all protocols: the texts, in order.
     pub fn results(&self) -> Vec<String> {
         let list = |place: &str| self.body[place].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -69,15 +69,15 @@ impl Asked {
     }
 }
 
-/// A model that is listening.
+/// A running model.
 pub struct Script {
-    /// Where, with a `/` at the end.
+    /// The URL, with a `/` at the end.
     pub url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Script {
-    /// A model that takes these steps, one a request, and the last one again and again.
+    /// Starts a model with these steps, one per request; the last one is repeated.
     pub fn start(steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1/", listener.local_addr().unwrap());
@@ -94,7 +94,7 @@ impl Script {
         Self { url, asked }
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
@@ -138,7 +138,7 @@ fn serve(mut stream: TcpStream, steps: &[Step], hears: &Mutex<Vec<Asked>>) -> st
     }
 }
 
-/// Answers. Says whether the connection goes on.
+/// Sends a response. Returns true if the connection stays open.
 fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Result<bool> {
     let whole = |status: &str, kind: &str, more: &str, body: &str| {
         format!(
@@ -206,7 +206,7 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     Ok(true)
 }
 
-/// A call in two pieces, as they come.
+/// A call's arguments in two chunks, as they are streamed.
 fn halves(arguments: &str) -> (&str, &str) {
     arguments.split_at(arguments.floor_char_boundary(arguments.len() / 2))
 }

@@ -1,4 +1,4 @@
-//! Compiled code that was kept: used when it is whole and ours, and never trusted otherwise.
+//! The cache of compiled code: used if it is complete and written by mimir, and never trusted otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use mimir_wasm::CompileEvent;
 
 use crate::guests;
 
-/// A cache folder, and what was compiled with it.
+/// A cache folder, and the names of compiled components.
 struct Place {
     folder: tempfile::TempDir,
     compiled: Arc<Mutex<Vec<String>>>,
@@ -28,7 +28,7 @@ impl Place {
         self.folder.path().join("cache")
     }
 
-    /// A new host over this cache, as another process would have.
+    /// A new host with this cache, as in another process.
     fn kit(&self, guests: &[Guest]) -> Testkit {
         let kit = self.shipping(vec![]);
         for guest in guests {
@@ -37,7 +37,7 @@ impl Place {
         kit
     }
 
-    /// The same with components that are part of the binary.
+    /// A new host with this cache, and with components as if they were part of the binary.
     fn shipping(&self, bundled: Vec<Bundled>) -> Testkit {
         let compiled = Arc::clone(&self.compiled);
         let workspace = tempfile::tempdir().unwrap();
@@ -53,17 +53,17 @@ impl Place {
         kit.unwrap()
     }
 
-    /// How often something was compiled since the last question.
+    /// Number of compilations since the last call.
     fn compiled(&self) -> usize {
         self.names().len()
     }
 
-    /// What was compiled since the last question.
+    /// Names of components compiled since the last call.
     fn names(&self) -> Vec<String> {
         std::mem::take(&mut self.compiled.lock().unwrap())
     }
 
-    /// The kept code.
+    /// The cached files.
     fn entries(&self) -> Vec<PathBuf> {
         let mut found: Vec<_> = fs::read_dir(self.cache().join("compiled"))
             .unwrap()
@@ -97,7 +97,7 @@ fn the_second_host_compiles_nothing() {
 fn listing_compiles_nothing_and_a_call_only_its_own() {
     let place = Place::new();
     let kit = place.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
-    // A toolset has to be asked once what it is.
+    // A toolset must be queried once for its tools.
     assert_eq!(place.compiled(), 1);
     assert_eq!(kit.tools().len(), 3);
     assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());

@@ -1,4 +1,4 @@
-//! Files that are not what they should be.
+//! Invalid files.
 
 use mimir_core::Code;
 use mimir_testkit::{Testkit, json};
@@ -19,7 +19,7 @@ fn beside_a_good_one(content: &[u8]) -> Testkit {
     kit
 }
 
-/// The reason for which a file is left out, in words that a stranger can act on.
+/// The reason why a file is quarantined, which must be understandable without knowledge of mimir.
 fn reason(content: &[u8]) -> String {
     let left = left_out(&beside_a_good_one(content), "bad.wasm");
     assert_eq!(left.code, Code::InvalidInput, "{}", left.reason);
@@ -89,7 +89,7 @@ fn every_truncated_file_is_left_out() {
         kit.add_bytes("cut", &whole[..length]).unwrap();
         let left = kit.quarantined();
         let tools = kit.tools().len();
-        // Cut between two sections, a file can still be a component; then it has less in it.
+        // A file cut between two sections can still be a component, with fewer parts.
         assert_eq!(left.len() + tools, 2, "cut at {length}: {left:?}");
         assert!(
             left.is_empty() || left[0].code == Code::InvalidInput,
@@ -113,14 +113,14 @@ fn a_flipped_bit_harms_nobody_else() {
     let whole = guests::ADDER.bytes();
     let kit = Testkit::new(guests::ECHO.path).unwrap();
     let kit = kit.settings(json!({"limits": {"timeMs": 2_000}})).unwrap();
-    // Three and eight have no common factor: every bit of a byte has its turn.
+    // Three and eight have no common factor, so every bit position is covered.
     for at in (0..whole.len() * 8).step_by(3) {
         let mut flipped = whole.clone();
         flipped[at / 8] ^= 1 << (at % 8);
         kit.add_bytes("flipped", &flipped).unwrap();
         for tool in kit.tools() {
             if tool.name().as_str() != "echo" {
-                // It may still be a component. Whatever it does then, it does inside its bounds.
+                // It may still be a component. If so, it runs within its limits.
                 let outcome = kit.call(tool.name().as_str(), json!({"a": 1, "b": 2}));
                 let code = outcome.result().err().map(|error| error.code);
                 assert_ne!(code, Some(Code::Internal), "bit {at}: {}", outcome.text());

@@ -45,7 +45,7 @@ fn what_is_no_file_is_left_out_at_once() {
     kit.reload();
     assert!(
         start.elapsed() < BOUND,
-        "it waited for somebody to write to the pipe"
+        "it waited for a writer of the pipe"
     );
     left_out(&kit, "folder.wasm");
     #[cfg(unix)]
@@ -83,7 +83,7 @@ fn a_folder_that_cannot_be_read_is_reported() {
     kit.reload();
     let left = kit.quarantined();
     fs::set_permissions(&tools, fs::Permissions::from_mode(0o700)).unwrap();
-    // The superuser reads everything; then there is nothing to report.
+    // The superuser can read everything, so there is nothing to report.
     if !root {
         assert_eq!(left[0].code, Code::PermissionDenied, "{left:?}");
         assert!(left[0].reason.contains("tools"), "{left:?}");

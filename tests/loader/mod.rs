@@ -1,4 +1,4 @@
-//! What lies in the folder of tools: good files, bad files, and files that change.
+//! The folder of tools: good files, bad files, and files that change.
 
 mod cache;
 mod files;
@@ -10,7 +10,7 @@ mod watch;
 
 use mimir_testkit::{Quarantined, Testkit};
 
-/// What was left out of a file.
+/// The quarantine entry of a file.
 fn left_out(kit: &Testkit, name: &str) -> Quarantined {
     let all = kit.quarantined();
     let own = all.iter().find(|left| left.location.contains(name));

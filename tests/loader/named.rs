@@ -1,5 +1,5 @@
-//! A component that was not written for mimir and cannot ask for anything: a person names folders, variables and
-//! settings for it.
+//! A component that was not written for mimir and declares no needs: a person grants folders, variables and settings
+//! by name.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn fill(root: &Path) {
     fs::create_dir(root.join("out/denied")).unwrap();
 }
 
-/// A kit with the component, for which a person has named these.
+/// A kit with the component, and with these needs granted by a person.
 fn kit(named: &Needs) -> Testkit {
     let kit = Testkit::new(guests::FOREIGN_FILES.path).unwrap();
     let kit = kit.approve(Approve::Never).workspace(fill);
@@ -35,7 +35,7 @@ fn kit(named: &Needs) -> Testkit {
     let location = tools[0].origin.location.clone();
     lock.plugins.insert(location.clone(), grant);
     lock.prefixes.insert(location, "x_".to_owned());
-    // As it is read from its file.
+    // Parsed as from the file.
     let lock: Lock = serde_json::from_value(json!(lock)).unwrap();
     let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
     let mut left_out = Vec::new();
@@ -81,7 +81,7 @@ fn named_folders_are_opened_and_no_others() {
         read(&kit, "other/a.txt"),
         read(&kit, "docs/../other/a.txt"),
         read(&kit, "/etc/passwd"),
-        // Files of secrets are closed to it as they are to every tool.
+        // Files with secrets are denied to it, as to every tool.
         read(&kit, "docs/.env"),
         write(&kit, "out/denied/b.txt"),
     ] {
@@ -109,7 +109,7 @@ fn without_folders_a_failure_says_how_to_grant_some() {
                 .contains("`mimir tools trust x_read_text --read DIR`"),
         "{error}"
     );
-    // Nothing is said of it where folders were granted.
+    // The message is not shown if folders were granted.
     let granted = self::kit(&files());
     let outcome = read(&granted, "docs/missing.txt");
     let error = outcome.result().unwrap_err();
@@ -152,7 +152,7 @@ fn named_rights_do_not_outlive_the_build() {
         "{amiss:?}"
     );
     assert!(tools.iter().all(|tool| tool.granted.is_empty()));
-    // A lock that nobody here has given grants nothing.
+    // A lock file that was not written on this machine grants nothing.
     let amiss = grants::apply(&lock, &mut tools, |_, _| false);
     assert!(amiss[0].contains("does not count"), "{amiss:?}");
     assert!(tools.iter().all(|tool| tool.granted.is_empty()));

@@ -1,4 +1,4 @@
-//! What ships with the built-in components as their description is what they say themselves.
+//! The descriptions shipped with the built-in components equal those that the components return.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use mimir_kit::builtins;
 use mimir_wasm::{HostOptions, Toolbox, WasmHost};
 
-/// Set, the descriptions are written anew.
+/// If this variable is set, the descriptions are rewritten.
 const WRITE: &str = "MIMIR_WRITE_DESCRIPTIONS";
 
 #[tokio::test]

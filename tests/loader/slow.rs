@@ -1,4 +1,4 @@
-//! A plugin that does not say in time what it is costs its time once, and not at every look at the folder.
+//! A plugin that does not return its description in time costs that time once, not on every load.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use mimir_wasm::{HostOptions, Toolbox, WasmHost};
 
 use crate::guests;
 
-/// How long a plugin is waited for; it is not asked if a look takes less.
+/// Time limit of a description. A load that takes less did not query the plugin.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// A look by a process of its own, and how long it took.
+/// Loads in a separate process; returns the time it took.
 async fn look(home: &Path, again: bool) -> (Quarantined, Duration) {
     let mut options = HostOptions::new(home.join("workspace"));
     options.cache_dir = Some(home.join("cache"));
@@ -57,7 +57,7 @@ async fn several_are_waited_for_together_and_not_by_who_needs_none_of_them() {
     let tools = home.path().join("workspace/tools");
     fs::create_dir_all(&tools).unwrap();
     for number in 0..4 {
-        // An empty custom section makes each another file.
+        // An empty custom section makes each file different.
         let mut bytes = fs::read(guests::DESCRIBE_SLEEPS.path).unwrap();
         bytes.extend([0, 2, 1, b'a' + number]);
         fs::write(tools.join(format!("slow{number}.wasm")), bytes).unwrap();
@@ -70,7 +70,7 @@ async fn several_are_waited_for_together_and_not_by_who_needs_none_of_them() {
     let start = Instant::now();
     let known = toolbox().known_only().load().await;
     assert_eq!((known.unseen, known.quarantined.len()), (4, 0));
-    assert!(start.elapsed() < WAIT, "nobody was asked");
+    assert!(start.elapsed() < WAIT, "the plugin was queried");
     let start = Instant::now();
     assert_eq!(toolbox().load().await.quarantined.len(), 4);
     assert!(start.elapsed() < 3 * WAIT, "{:?}", start.elapsed());

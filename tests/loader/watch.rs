@@ -1,4 +1,4 @@
-//! The folder is watched: what is added, changed or removed takes effect without a restart.
+//! The folder is watched: added, changed and removed files take effect without a restart.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use tokio::sync::mpsc;
 
 use crate::guests;
 
-/// Names of the tools, and how many files were left out.
+/// Names of the tools, and the number of quarantined files.
 fn summary(loaded: &Loaded) -> (Vec<String>, usize) {
     let names = loaded.tools.iter().map(|tool| tool.name().to_string());
     (names.collect(), loaded.quarantined.len())
 }
 
-/// Puts a file in place in one step, as a careful program does.
+/// Writes a file atomically, as a careful program does.
 fn put(folder: &Path, name: &str, content: &[u8]) {
     let temporary = folder.join(".new");
     fs::write(&temporary, content).unwrap();

@@ -1,4 +1,4 @@
-//! Real guests behind the MCP server.
+//! Real guests called through the MCP server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 
 use crate::guests;
 
-/// There is nobody else to ask.
+/// An approval handler without a person.
 struct Nobody;
 
 impl Approver for Nobody {
@@ -22,7 +22,7 @@ impl Approver for Nobody {
     }
 }
 
-/// A client of a server before the guests of this arena, which has shaken hands.
+/// A client of a server with the guests of this arena, after the handshake.
 struct Client {
     to: tokio::io::WriteHalf<DuplexStream>,
     from: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -62,7 +62,7 @@ impl Client {
         self.to.write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// The answer to a request, and how many notifications came before it.
+    /// The response to a request, and the number of notifications before it.
     async fn answer(&mut self, id: u64) -> (Value, usize) {
         let mut others = 0;
         loop {
@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-/// How soon a guest has to stop, on a machine with nothing else to do.
+/// Time within which a guest has to stop, on an otherwise idle machine.
 const SOON: Duration = Duration::from_millis(100);
 
 #[test]
@@ -87,7 +87,7 @@ fn a_computing_guest_stops_when_its_request_is_cancelled() {
     let mut took = Vec::new();
     kit.block_on(async {
         let mut client = Client::of(&arena).await;
-        // Compiled, and warm.
+        // The first call compiles the guest.
         let quick = json!({"name": "infinite_loop", "arguments": {"how": "quick"}});
         client.send(Some(2), "tools/call", quick).await;
         client.answer(2).await;
@@ -107,7 +107,7 @@ fn a_computing_guest_stops_when_its_request_is_cancelled() {
             assert_eq!(kit.events().last().unwrap().code, Some(Code::Cancelled));
         }
     });
-    // Other tests want the processor, too: a slow one among them says nothing.
+    // Other tests use the processor, too, so a single slow sample is ignored.
     took.sort();
     assert!(took[took.len() / 2] < SOON, "{took:?}");
 }
@@ -115,7 +115,7 @@ fn a_computing_guest_stops_when_its_request_is_cancelled() {
 #[test]
 fn a_guest_that_floods_its_log_and_its_stdout_leaves_the_protocol_whole() {
     for (guest, most) in [(guests::LOG_FLOOD, 5_000), (guests::STDOUT_GIGABYTE, 5_000)] {
-        // Done or stopped: what counts is what came through.
+        // Finished or stopped: only the number of notifications matters.
         let arena = Arena::new(guest).limits(json!({"timeMs": 8_000}));
         arena.kit().block_on(async {
             let mut client = Client::of(&arena).await;

@@ -1,4 +1,4 @@
-//! Memory as a caller meets it: the real component under the real pipeline.
+//! Memory in use: the real component under the real pipeline.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use mimir_core::outcome::TrustLevel;
 use mimir_kit::in_session;
 use mimir_testkit::{Approve, Outcome, Testkit, Value, json};
 
-/// A workspace with the tools that ship, and a person who says no.
+/// A workspace with the bundled tools, and a person who denies everything.
 fn kit() -> Testkit {
     let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
     kit.approve(Approve::Never)
@@ -67,7 +67,7 @@ fn what_is_saved_is_found_and_read() {
         json!({"name": "build", "startLine": 2, "endLine": 2}),
     );
     assert_eq!(got.text(), "lines 2 to 2 of 3\nStaging is at port 8080.\n");
-    assert!(kit.cards().is_empty(), "nobody was asked");
+    assert!(kit.cards().is_empty(), "no approval was needed");
     assert_eq!(got.label().trust, TrustLevel::User);
     let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -117,7 +117,7 @@ fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
         session("s2", "memory_get", name("theirs")),
         TrustLevel::Untrusted
     );
-    // All that the session saves from then on is theirs, too.
+    // The session is tainted, so all memories that it saves from then on are untrusted.
     session("s2", "memory_save", save("later", "append"));
     assert_eq!(
         session("s3", "memory_get", name("later")),
@@ -132,7 +132,7 @@ fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
         TrustLevel::Untrusted,
         "names are words"
     );
-    // Added to what is theirs, it stays theirs; so does what a person changes a line of.
+    // A memory with untrusted text stays untrusted after an addition, and after a person edits a line.
     session("s6", "memory_save", save("theirs", "append"));
     assert_eq!(
         session("s7", "memory_get", name("theirs")),
@@ -145,7 +145,7 @@ fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
         session("s8", "memory_get", name("theirs")),
         TrustLevel::Untrusted
     );
-    // In its place something else, and then the old one again: nobody vouches for that.
+    // The file is replaced and then restored: it is still untrusted.
     let old = fs::read_to_string(&file).unwrap();
     let replace = json!({"name": "theirs", "content": "clean", "mode": "replace"});
     let kit = kit.approve(Approve::Always);
@@ -160,7 +160,7 @@ fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
         session("c2", "memory_get", name("theirs")),
         TrustLevel::Untrusted
     );
-    // No other tool reads it past its mark.
+    // Other tools cannot read it without its mark.
     for (tool, arguments) in [
         ("read_file", json!({"path": ".mimir/memory/theirs.md"})),
         ("list_directory", json!({"path": ".mimir/memory"})),
@@ -168,7 +168,7 @@ fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
         let outcome = in_session(&kit, "c3", tool, arguments);
         assert!(!outcome.is_ok(), "{tool}: {}", outcome.text());
     }
-    // Under a name of the person's own it is the person's.
+    // Under a name that a person chose it is the person's own text.
     fs::write(file.with_file_name("checked.md"), text).unwrap();
     assert_eq!(
         session("s9", "memory_get", name("checked")),

@@ -1,4 +1,4 @@
-//! `memory_search` with an embeddings endpoint: who is asked, with what, and what comes of it.
+//! `memory_search` with an embeddings endpoint: approval, requests, and results.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use mimir_testkit::{Approve, Testkit, Value, json};
 
 use super::site::{Got, Site, reply};
 
-/// A kit with some memories, and nobody to be asked.
+/// A kit with some memories, without a person.
 fn kit(settings: Value) -> Testkit {
     let kit = Testkit::with_bundled(builtins()).unwrap();
     let kit = kit.approve(Approve::Nobody).workspace(|root| {
@@ -26,7 +26,7 @@ fn kit(settings: Value) -> Testkit {
     kit.settings(settings).unwrap()
 }
 
-/// An endpoint for which some words mean the same.
+/// An endpoint with some synonyms.
 fn endpoint() -> Site {
     Site::new(|got, stream| {
         reply(
@@ -81,7 +81,7 @@ fn memories_are_found_by_meaning() {
         asked,
         json!({"model": "small", "input": ["vehicle"], "encoding_format": "float", "dimensions": 3})
     );
-    // What has not changed is not sent again.
+    // Unchanged memories are not sent again.
     search(&kit, "meal");
     assert_eq!(site.got().len(), 3);
     let file = kit.path().join(".mimir/memory/kitchen.md");
@@ -127,7 +127,7 @@ fn words_are_left_where_the_endpoint_fails() {
     assert!(note.contains("answered 500: no vectors today"), "{note}");
     broken.store(false, Ordering::Relaxed);
     assert_eq!(search(&kit, "automobile")["byMeaning"], true);
-    // Nobody is there.
+    // No server listens on this port.
     let block = json!({"url": "http://127.0.0.1:9/v1", "model": "small"});
     let kit = kit.settings(json!({ "embeddings": block })).unwrap();
     let found = search(&kit, "automobile");
@@ -135,7 +135,7 @@ fn words_are_left_where_the_endpoint_fails() {
         (&found["byMeaning"], &found["hits"][0]["name"]),
         (&json!(false), &json!("garage"))
     );
-    // Nowhere is to be reached.
+    // The network is switched off.
     let block = json!({"url": site.url("/v1"), "model": "other"});
     let settings = json!({"embeddings": block, "network": {"mode": "none"}});
     let kit = kit.settings(settings).unwrap();
@@ -156,11 +156,11 @@ fn who_has_read_strangers_content_is_asked_before_it_goes_there() {
     let query = json!({"query": "vehicle"});
     session("tainted", "read_file", json!({"path": "page"}));
     let outcome = session("tainted", "memory_search", query.clone());
-    // Nobody is there to be asked: words are left.
+    // No person is available, so only words are ranked.
     let found = outcome.result().unwrap().structured.as_ref().unwrap();
     assert_eq!(found["byMeaning"], false);
     assert!(site.got().is_empty());
-    // Where the person lets it, the vectors that it leaves behind are nobody's words.
+    // If the person accepts untrusted content, the stored vectors do not taint later sessions.
     let lets = json!({"labels": {"acceptsUntrusted": true}});
     let mut reads = reads;
     reads["memory_search"] = lets;

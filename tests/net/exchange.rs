@@ -1,4 +1,4 @@
-//! Requests that are let: what goes out and what comes back.
+//! Allowed requests and their responses.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ fn bodies_and_trailers_stream_both_ways() {
     let site = Site::new(|got, stream| {
         let _ = stream
             .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n");
-        // More than any buffer on the way.
+        // More than any buffer on the path.
         for _ in 0..got.bytes / 4096 {
             let _ = stream.write_all(format!("1000\r\n{}\r\n", "y".repeat(4096)).as_bytes());
         }
@@ -135,7 +135,7 @@ fn a_grant_of_hosts_opens_no_socket_and_no_name() {
 fn a_call_that_is_stopped_lets_go_of_its_connection() {
     let (told, closed) = std::sync::mpsc::channel();
     let site = Site::new(move |_, stream| {
-        // Nothing is said, and the other side goes.
+        // The connection is silent until the other side closes it.
         let ended = stream.read(&mut [0; 1]);
         let _ = told.send(matches!(ended, Ok(0) | Err(_)));
     });

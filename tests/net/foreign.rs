@@ -1,5 +1,5 @@
-//! A component that was not written for mimir and sends requests: to whom is for a person to say. That one which
-//! nobody here has written works the same is shown in `.ci/foreign`.
+//! A component that was not written for mimir and sends requests: a person chooses the hosts. `.ci/foreign` tests the
+//! same with a third-party component.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use mimir_testkit::{Approve, Code, Testkit, json};
 use super::site::Site;
 use crate::guests;
 
-/// A kit with the program, granted by a person who has named these hosts.
+/// A kit with the program, and with these hosts granted by a person.
 fn kit(hosts: Option<&[&str]>) -> Testkit {
     let kit = Testkit::new(guests::HTTP_COMMAND.path).unwrap();
     let kit = kit.approve(Approve::Always);
@@ -29,7 +29,7 @@ fn kit(hosts: Option<&[&str]>) -> Testkit {
         });
     let mut lock = Lock::default();
     lock.plugins.insert(tools[0].origin.location.clone(), grant);
-    // As it is read from its file.
+    // Parsed as from the file.
     let lock: Lock = serde_json::from_value(json!(lock)).unwrap();
     let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
     assert!(grants::apply(&lock, &mut tools, |_, _| true).is_empty());

@@ -1,4 +1,4 @@
-//! The effect gate: a request is judged when it is sent, and a person sees what it really is.
+//! The policy check of effects: a request is checked when it is sent, and the prompt shows the actual request.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn an_unknown_host_is_asked_about_where_that_is_set() {
         fetch(&kit, json!([{ "url": url }]))[0]["error"],
         "HttpRequestDenied"
     );
-    // A person's yes is about the host, and opens no address.
+    // A person's approval is for the host, and does not allow its internal addresses.
     let open = json!({"tools": {"fetch": {"approval": {"conditions": {"unknownHostRequiresApproval": true}}}}});
     let kit = granted(open).approve(Approve::Always);
     assert_eq!(
@@ -109,7 +109,7 @@ fn rules_about_urls_hold_for_the_real_request() {
     );
     assert_eq!(results[0]["error"], "HttpRequestDenied");
     assert_eq!(results[1]["status"], 200);
-    // A rule about other arguments speaks before the call, and not again.
+    // A rule about other arguments applies before the call, and not again.
     let kit = granted(json!({"tools": {"fetch_nothing": {"rules": [other]}}}));
     assert_eq!(
         fetch(&kit, json!([{"url": site.url("/")}]))[0]["status"],

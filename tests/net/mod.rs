@@ -1,4 +1,4 @@
-//! The network as a plugin has it: `wasi:http` and nothing else, under a grant, the settings and a person.
+//! Network access of plugins: `wasi:http` and nothing else, subject to a grant, the settings and a person.
 
 mod embeddings;
 mod exchange;
@@ -19,10 +19,10 @@ use mimir_testkit::{Approve, Outcome, Testkit, Value, json};
 
 use crate::guests;
 
-/// A kit with the guest that fetches, granted what it needs; nobody is there to be asked.
+/// A kit with the guest that fetches, with its needs granted and without a person.
 fn granted(settings: Value) -> Testkit {
     let mut settings = settings;
-    // Each answer is content of strangers, which is no matter here.
+    // Each response is untrusted content, which these tests are not about.
     settings["tools"]["fetch"]["labels"] = json!({"acceptsUntrusted": true});
     let kit = Testkit::new(guests::FETCH.path).unwrap();
     let kit = kit.approve(Approve::Nobody).settings(settings).unwrap();
@@ -30,7 +30,7 @@ fn granted(settings: Value) -> Testkit {
     kit
 }
 
-/// A person has granted the tool what it needs.
+/// Grants the tool its needs, as a person does.
 fn grant(tool: &mut Tool) {
     tool.trust = Trust::Trusted;
     tool.granted = tool.definition.needs.clone();

@@ -1,4 +1,4 @@
-//! Requests that are not let: nothing of them arrives, the guest gets a code, and the outcome says why.
+//! Denied requests: nothing is sent, the guest gets a code, and the outcome has the reason.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use mimir_wasm::HostOptions;
 use super::site::{Site, reply};
 use super::{fetch, granted};
 
-/// How a call with this one step ends that is refused.
+/// The error of a call with this one step, which must be refused.
 fn refused(kit: &Testkit, tool: &str, step: Value) -> ToolError {
     let outcome = kit.call(tool, json!({"strict": true, "steps": [step]}));
     outcome.result().unwrap_err().clone()
@@ -109,7 +109,7 @@ fn a_name_that_is_fixed_to_a_private_address_is_reached_there() {
     );
 }
 
-/// Answers for every name what a test likes, one answer after the other; the last one stays.
+/// A resolver that returns the test's answers in turn, for every name; the last one is repeated.
 struct Names(Mutex<Vec<&'static str>>);
 
 impl Resolver for Names {
@@ -134,7 +134,7 @@ fn a_name_is_refused_for_where_dns_says_that_it_leads() {
         vec!["169.254.169.254"],
         vec!["::ffff:127.0.0.1"],
         vec!["64:ff9b::7f00:1"],
-        // Of several addresses every one counts, and so does a later answer.
+        // Every address of a name is checked, also in a later answer.
         vec!["93.184.215.14 127.0.0.1"],
         vec!["127.0.0.1", "93.184.215.14"],
     ] {

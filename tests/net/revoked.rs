@@ -1,4 +1,4 @@
-//! A grant that is taken back in the middle of a call: what follows is refused, and what is under way ends.
+//! A grant that is revoked in the middle of a call: later requests are refused, and running ones end.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use mimir_testkit::{Code, json};
 use super::granted;
 use super::site::{Site, reply};
 
-/// Takes every grant back, as a new listing after `mimir tools trust --revoke` does.
+/// Revokes every grant, as a new listing after `mimir tools trust --revoke` does.
 fn revoke(pipeline: &Pipeline) {
     let world = pipeline.world();
     let tools = world.registry.tools().iter().map(|tool| {
@@ -27,7 +27,7 @@ fn revoke(pipeline: &Pipeline) {
     });
 }
 
-/// A site that can reach the pipeline once there is one.
+/// A pipeline that the site can use once it is created.
 type Later = Arc<Mutex<Option<Pipeline>>>;
 
 fn now(later: &Later) {

@@ -1,4 +1,4 @@
-//! `web_search`: who is asked, with what, and what comes of it.
+//! `web_search`: approval, requests, and results.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use mimir_testkit::{Approve, Code, Testkit, Value, json};
 
 use super::site::{Got, Site, reply};
 
-/// A kit with the tools that ship, and nobody to be asked.
+/// A kit with the bundled tools, without a person.
 fn kit(mut settings: Value) -> Testkit {
-    // Each answer is content of strangers, which is no matter here.
+    // Each response is untrusted content, which these tests are not about.
     settings["tools"] = json!({"web_search": {"labels": {"acceptsUntrusted": true}}});
     let kit = Testkit::with_bundled(builtins()).unwrap();
     kit.approve(Approve::Nobody).settings(settings).unwrap()
 }
 
-/// A server that answers every search with this.
+/// A server that responds to every search with this value.
 fn answers(answer: Value) -> Site {
     Site::new(move |_, stream| {
         let headers = "content-type: application/json\r\n";
@@ -113,13 +113,13 @@ fn a_template_asks_anybody() {
 
 #[test]
 fn each_provider_is_asked_as_it_wants_to_be() {
-    // Those on the internet are not asked by a test; what is sent to them is in the tests of the plugin.
+    // Providers on the internet are not contacted here; the plugin's tests check the requests.
     for (provider, host) in [
         ("brave", "https://api.search.brave.com"),
         ("tavily", "https://api.tavily.com"),
     ] {
         let block = json!({"provider": provider, "key": "SEARCH_KEY"});
-        // Where nothing is reached, it is seen where it would have gone.
+        // The network is switched off, so the error shows the host.
         let settings = json!({"webSearch": block, "network": {"mode": "none"}});
         let kit = kit(settings).secret("SEARCH_KEY", "value-0123456789abcdef");
         let outcome = kit.call("web_search", json!({"query": "x"}));
@@ -177,7 +177,7 @@ fn a_provider_is_reached_and_nobody_else() {
         reply(stream, "302 Found", &format!("location: {to}\r\n"), "");
     });
     let block = json!({"provider": "searxng", "url": site.url("/s")});
-    // What is listed for others does not keep the provider out, and is not open to it.
+    // A list of allowed hosts does not exclude the provider, and does not include the host of another one.
     let settings = json!({"webSearch": block, "network": {"allowedHosts": ["api.example", other.address.to_string()]}});
     let outcome = kit(settings).call("web_search", json!({"query": "x"}));
     let error = outcome.result().unwrap_err();

@@ -1,4 +1,5 @@
-//! Secrets at the boundary: a placeholder becomes the value in one header for one host, and nowhere else.
+//! Secrets at the sandbox boundary: a placeholder is replaced by the value in one header for one host, and nowhere
+//! else.
 
 use std::io::Write as _;
 
@@ -15,7 +16,7 @@ fn kit(settings: Value) -> Testkit {
     kit.secret("OTHER_KEY", "Zk3-uJ8nYc5-HdE1")
 }
 
-/// All that anybody gets to see of the calls of a kit.
+/// All output of the calls of a kit.
 fn seen(kit: &Testkit) -> String {
     let log: Vec<_> = kit.log().into_iter().map(|line| line.text).collect();
     format!("{:?} {:?} {:?}", kit.events(), kit.cards(), log)
@@ -88,7 +89,7 @@ fn what_a_server_sends_back_is_masked() {
     assert_eq!(site.got()[0].header("authorization"), Some(VALUE));
 }
 
-/// What the guest has read, from bytes that it gave in hexadecimal with dots.
+/// Decodes hexadecimal bytes with dots between them.
 fn undotted(text: &Value) -> String {
     let digits = text.as_str().unwrap().split_terminator('.');
     let bytes = digits.map(|byte| u8::from_str_radix(byte, 16).unwrap());
@@ -97,7 +98,7 @@ fn undotted(text: &Value) -> String {
 
 #[test]
 fn secret_that_a_server_reflects_is_masked_before_the_guest_reads_it() {
-    // The second half of the path says how: in which form, and in pieces of how many bytes.
+    // The second half of the path selects the form of the response and its chunk size in bytes.
     let site = Site::new(|got, stream| {
         let key = got.header("authorization").unwrap_or_default().to_owned();
         let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -115,7 +116,7 @@ fn secret_that_a_server_reflects_is_masked_before_the_guest_reads_it() {
         let echo = format!("{{\"you\": \"sent {form} to us\"}}");
         let size: usize = parts.next().unwrap().parse().unwrap();
         if size == 0 {
-            // One stored block (RFC 1951, 3.2.4).
+            // A single stored block (RFC 1951, 3.2.4).
             let size = u16::try_from(echo.len()).unwrap();
             let sizes = [size.to_le_bytes(), (!size).to_le_bytes()].concat();
             let packed = [&[1][..], &sizes, echo.as_bytes()].concat();
@@ -144,7 +145,7 @@ fn secret_that_a_server_reflects_is_masked_before_the_guest_reads_it() {
             let url = site.url(&format!("/{form}/{size}"));
             let headers = json!({"authorization": "Bearer $SITE_KEY"});
             let step = json!({"url": url, "headers": headers, "dots": true});
-            // What one request has carried, an answer to the next one may repeat.
+            // The response to a later request may contain the secret of an earlier one.
             let last = json!({"url": site.url(&format!("/last/{size}")), "dots": true});
             let results = fetch(&kit, json!([step, last]));
             for (result, form) in results.iter().zip([form, "last"]) {

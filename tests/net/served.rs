@@ -1,4 +1,4 @@
-//! A server that a session runs in the background, as `web_fetch` reaches it: by a named port, and by nobody else.
+//! A background server of a session, as `web_fetch` reaches it: only by a declared port, and only from this session.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
@@ -10,14 +10,14 @@ use mimir_core::outcome::TrustLevel;
 use mimir_kit::{builtins, in_session};
 use mimir_testkit::{Approve, Code, Outcome, Testkit, Value, json};
 
-/// A kit in which commands run unasked, and nobody is there to be asked about the rest.
+/// A kit in which commands run without approval, without a person for other prompts.
 fn kit(more: Value) -> Testkit {
     let mut settings = json!({
         "execApprovals": {"mode": "full"},
         "tools": {
             "exec": {"approval": "allow"},
             "exec_stop": {"approval": "allow", "labels": {"acceptsUntrusted": true}},
-            // Each answer is content of strangers, which is no matter here.
+            // Each response is untrusted content, which these tests are not about.
             "web_fetch": {"labels": {"acceptsUntrusted": true}},
         },
     });
@@ -29,7 +29,7 @@ fn kit(more: Value) -> Testkit {
     kit.workspace(|root| std::fs::write(root.join("page.txt"), "from the session").unwrap())
 }
 
-/// Starts a server of the workspace in the background, and waits until it listens.
+/// Starts a background server in the workspace, and waits until it listens.
 fn serve(kit: &Testkit, session: &str, port: u16, ports: &[u16]) -> u64 {
     let command = format!("exec python3 -m http.server {port}");
     let arguments = json!({"command": command, "background": true, "ports": ports});
@@ -66,7 +66,7 @@ fn web_fetch_reaches_a_named_port_of_its_own_session_alone() {
             outcome.text()
         );
     }
-    assert!(kit.cards().is_empty(), "nobody is asked");
+    assert!(kit.cards().is_empty(), "no approval is needed");
     let effects = kit
         .events()
         .into_iter()
@@ -77,7 +77,7 @@ fn web_fetch_reaches_a_named_port_of_its_own_session_alone() {
             .into_iter()
             .any(|subject| subject == "GET http://localhost:8123")
     );
-    // Another session, a port that is not named, and one of this machine.
+    // Another session, an undeclared port, and a port of this machine.
     let here = TcpListener::bind("127.0.0.1:0").unwrap();
     let machine = here.local_addr().unwrap().port();
     for (session, port) in [("other", 8123), ("one", 8124), ("one", machine)] {
@@ -117,7 +117,7 @@ fn web_fetch_of_a_named_port_asks_nothing_after_content_of_strangers() {
         );
         assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
     }
-    assert!(kit.cards().is_empty(), "nobody is asked");
+    assert!(kit.cards().is_empty(), "no approval is needed");
     let post = json!({"url": url, "method": "POST", "body": "x"});
     let outcome = in_session(&kit, "one", "web_fetch", post);
     assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
@@ -136,14 +136,14 @@ fn web_fetch_to_a_named_port_goes_to_the_session_and_not_to_this_machine() {
             let _ = stream.write_all(answer);
         }
     });
-    // A person has listed the port of this machine, too.
+    // A person has also allowed this port of the machine.
     let kit = kit(json!({"network": {"allowedHosts": [format!("localhost:{port}")]}}));
     let url = format!("http://localhost:{port}/page.txt");
     let before = fetch(&kit, "one", &url);
     assert!(before.text().contains("machine"), "{}", before.text());
     serve(&kit, "two", port, &[port]);
     assert!(fetch(&kit, "two", &url).text().contains("from the session"));
-    // The port is named, and nothing listens there.
+    // The port is declared, but no process listens on it.
     let named = json!({"command": "exec sleep 60", "background": true, "ports": [port]});
     assert!(in_session(&kit, "three", "exec", named).result().is_ok());
     std::thread::sleep(Duration::from_millis(10));

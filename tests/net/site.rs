@@ -1,21 +1,21 @@
-//! A server on loopback, on threads of its own: each connection is handed to the test, or answered request by request.
+//! A server on loopback, with its own threads: each connection is passed to the test, or served request by request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What a request was.
+/// A received request.
 #[derive(Debug, Clone, Default)]
 pub struct Got {
-    /// The request line and the headers, in lower case but for the line.
+    /// The request line and the headers; header names are in lower case.
     pub head: String,
-    /// How many bytes its body had, without its framing.
+    /// Length of the body in bytes, without its framing.
     pub bytes: usize,
-    /// Its body, if its length was announced.
+    /// The body, if its length was announced.
     pub body: String,
     /// The trailers, as they were sent.
     pub trailers: String,
-    /// On the how-many-th connection it came.
+    /// Index of its connection.
     pub connection: usize,
 }
 
@@ -44,7 +44,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A server that answers each request as `answer` does.
+    /// Creates a server that calls `answer` for each request.
     pub fn new(answer: impl Fn(&Got, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -62,12 +62,12 @@ impl Site {
         Self { address, got }
     }
 
-    /// A server that answers each request with a text.
+    /// Creates a server that responds to each request with this text.
     pub fn says(text: &'static str) -> Self {
         Self::new(move |_, stream| reply(stream, "200 OK", "", text))
     }
 
-    /// The address of something here.
+    /// The URL of a path on this server.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -78,7 +78,7 @@ impl Site {
     }
 }
 
-/// Sends a whole answer. Header lines end with CRLF each.
+/// Sends a whole response. Header lines end with CRLF each.
 pub fn reply(stream: &mut TcpStream, status: &str, headers: &str, body: &str) {
     let length = body.len();
     let text = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
@@ -122,7 +122,7 @@ fn serve(stream: TcpStream, connection: usize, all: &Mutex<Vec<Got>>, answer: &A
     }
 }
 
-/// Lines up to an empty one, header names in lower case; nothing if the connection has ended.
+/// Lines up to an empty one, header names in lower case; `None` if the connection was closed.
 fn lines(reader: &mut impl BufRead) -> Option<String> {
     let mut all = String::new();
     loop {

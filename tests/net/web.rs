@@ -1,4 +1,4 @@
-//! `web_fetch`: what it hands over, and who is asked first.
+//! `web_fetch`: results and approval.
 
 use std::io::Write;
 
@@ -11,13 +11,13 @@ use super::site::{Site, reply};
 mod forms;
 mod gates;
 
-/// A kit with the tools that ship and nobody to be asked. `site.example` and `other.example` are this machine, and the
-/// first is on the list.
+/// A kit with the bundled tools, without a person. `site.example` and `other.example` are this machine, and the first
+/// is an allowed host.
 pub(super) fn kit(more: Value) -> Testkit {
     let mut settings = json!({
         "network": {"allowedHosts": ["site.example"],
             "hosts": {"site.example": "127.0.0.1", "other.example": "127.0.0.1"}},
-        // Each answer is content of strangers, which is no matter here.
+        // Each response is untrusted content, which these tests are not about.
         "tools": {"web_fetch": {"labels": {"acceptsUntrusted": true}}},
     });
     merge(&mut settings, more);
@@ -36,18 +36,18 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// The address of something on the site, under a name.
+/// The URL of a path on the site, under this host name.
 pub(super) fn named(site: &Site, name: &str, path: &str) -> String {
     format!("http://{name}.example:{}{path}", site.address.port())
 }
 
-/// What was fetched.
+/// The structured result of a fetch.
 pub(super) fn fetched(outcome: &Outcome) -> Value {
     let output = outcome.result().unwrap_or_else(|error| panic!("{error}"));
     output.structured.clone().unwrap()
 }
 
-/// A site that answers with this body and type.
+/// A site that responds with this body and type.
 pub(super) fn serves(kind: &'static str, body: impl AsRef<[u8]>) -> Site {
     let body = body.as_ref().to_vec();
     Site::new(move |_, stream| {
@@ -61,7 +61,7 @@ pub(super) fn serves(kind: &'static str, body: impl AsRef<[u8]>) -> Site {
 
 #[test]
 fn a_saved_page_is_something_to_read() {
-    // A page of The Rust Programming Language as its generator made it (MIT OR Apache-2.0).
+    // A page of The Rust Programming Language from its generator (MIT OR Apache-2.0).
     let page = include_str!("pages/installation.html");
     let site = serves("text/html; charset=utf-8", page);
     let kit = kit(json!({}));
@@ -92,7 +92,7 @@ fn a_saved_page_is_something_to_read() {
 
 #[test]
 fn the_box_beside_an_article_keeps_its_labels() {
-    // Written for this test, in the form that encyclopedias have.
+    // Written for this test, in the form of an encyclopedia article.
     let site = serves(
         "text/html; charset=utf-8",
         include_str!("pages/infobox.html"),

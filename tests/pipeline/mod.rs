@@ -1,4 +1,4 @@
-//! The one road, with real components on it.
+//! The whole pipeline with real components.
 
 use mimir_core::{Code, Decision};
 use mimir_kit::Arena;
@@ -103,10 +103,7 @@ fn rules_deny_before_anything_runs() {
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, Code::PolicyDenied, "{error}");
         assert_eq!(outcome.receipt().fuel, None, "it did not run");
-        assert!(
-            kit.cards().is_empty(),
-            "nobody is asked about what is denied"
-        );
+        assert!(kit.cards().is_empty(), "denied calls need no approval");
         assert_eq!(kit.events().last().unwrap().decision, Some(Decision::Deny));
     }
 }
@@ -176,7 +173,7 @@ fn bytes_of_a_foreign_component_are_bounded_by_their_number() {
         assert!(!outcome.truncated());
     };
     let default = kit(json!({ "outputChars": chars }));
-    // As values they would be more than the memory that the guest itself may have.
+    // Parsed as values they would need more memory than the guest itself may use.
     whole(&default, 8 << 20);
     let outcome = call(&default, 16 << 20);
     let error = outcome.result().unwrap_err();

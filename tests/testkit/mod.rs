@@ -1,4 +1,4 @@
-//! What authors of tools test with: building a package and running what came of it.
+//! The testkit for authors of tools: building a package and running the component.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use mimir_core::Code;
 use mimir_testkit::{Testkit, TestkitError, json};
 use tempfile::TempDir;
 
-/// A package with one source file. It needs nothing but the compiler.
+/// A package with one source file and no dependencies.
 fn package(file: &str, source: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let manifest = "[package]\nname = \"greeter\"\nedition = \"2024\"\n\n[workspace]\n";

@@ -86,7 +86,7 @@ pub fn bench(report: &mut Report, runtime: &Runtime, subject: &Subject) {
     });
 }
 
-/// The same call in this process: the median of many.
+/// A call in this process: the median of many.
 fn inside(runtime: &Runtime, subject: &Subject) -> f64 {
     let mut took: Vec<f64> = (0..1000)
         .map(|_| {

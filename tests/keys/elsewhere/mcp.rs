@@ -1,8 +1,8 @@
-//! Keys of MCP servers, which tests of the client and of the program show.
+//! Keys of MCP servers, covered by tests of the client and of the program.
 
 use super::Shown;
 
-/// The tests of servers that are packages.
+/// Tests of servers that are packages.
 const PACKAGES: &str = "host/cli/tests/suite/packages.rs";
 const PINNED: &str = "package_is_pinned_and_runs_in_its_sandbox";
 const DIGEST: &str = "package_of_another_digest_is_not_installed";

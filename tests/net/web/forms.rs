@@ -1,4 +1,4 @@
-//! In which form a body comes, how much of it, and what is too much.
+//! Forms of a body, partial reads, and size limits.
 
 use std::io::Write;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use mimir_testkit::{Code, Value, json};
 
 use super::{Site, fetched, kit, named, reply, serves};
 
-/// What is fetched of a body, with more arguments.
+/// The result for a body, with more arguments.
 fn body_of(kind: &'static str, body: impl AsRef<[u8]>, more: Value) -> Value {
     let site = serves(kind, body);
     let mut arguments = json!({"url": named(&site, "site", "/")});
@@ -106,7 +106,7 @@ fn a_long_text_comes_in_parts_that_make_the_whole() {
 
 #[test]
 fn packed_answers_are_unpacked_within_bounds() {
-    // `printf packed | gzip`.
+    // The output of `printf packed | gzip`.
     let packed = [
         31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 43, 72, 76, 206, 78, 77, 1, 0, 16, 180, 246, 33, 6, 0, 0,
         0,
@@ -140,10 +140,11 @@ fn packed_answers_are_unpacked_within_bounds() {
     }
 }
 
-/// Deflate blocks that each are a run of 258 zeros many times over, as a gzip stream without an honest end.
+/// Deflate blocks that each expand to many runs of 258 zeros, as a gzip stream without a valid end.
 fn bomb() -> Vec<u8> {
     let mut stored = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
-    // A block of fixed codes: one literal zero, then length 258 at distance 1 again and again. Bits, least first.
+    // A block of fixed codes: one literal zero, then length 258 at distance 1 repeatedly. Bits, least significant
+    // first.
     let mut bits = vec![1_u8, 1, 0];
     let literal_zero = [0, 0, 1, 1, 0, 0, 0, 0];
     bits.extend(literal_zero);
@@ -183,7 +184,7 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
     });
     let settings = json!({"tools": {"web_fetch": {"limits": {"httpBodyBytes": 4096}}}});
     let kit = kit(settings);
-    // Both bounds of it are one second: whichever is reached first names it.
+    // Both limits are one second, so either may be reached first.
     let hangs = json!({"url": named(&site, "site", "/hangs"), "timeout": 1});
     let error = kit.call("web_fetch", hangs);
     let error = error.result().unwrap_err();

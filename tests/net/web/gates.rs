@@ -1,4 +1,4 @@
-//! Who is asked before something is fetched, and what is refused.
+//! Approval and refusal of fetches.
 
 use mimir_testkit::{Approve, Code, Testkit, Value, json};
 
@@ -61,7 +61,7 @@ fn an_answer_about_a_host_covers_redirects_there_with_the_same_method() {
     }
 }
 
-/// Settings in which it matters that what was fetched are the words of strangers.
+/// Settings under which untrusted content matters.
 fn careful() -> Value {
     json!({"tools": {"web_fetch": {"labels": {"acceptsUntrusted": null}}}})
 }
@@ -165,9 +165,9 @@ fn any_host_opens_no_address_of_this_machine_or_its_networks() {
         assert_eq!(error.code, Code::PolicyDenied, "{host}: {error}");
         assert!(!error.way_out.is_empty(), "{host}");
     }
-    assert!(open.cards().is_empty(), "nobody is asked about these");
+    assert!(open.cards().is_empty(), "these need no approval");
     assert!(site.got().is_empty());
-    // By name it is another matter, and a person's own word.
+    // The host is allowed by its address, which is the person's own decision.
     let named = kit(json!({"network": {"allowedHosts": ["127.0.0.1"]}}));
     let outcome = named.call("web_fetch", json!({"url": site.url("/")}));
     assert_eq!(fetched(&outcome)["body"], "secret");
@@ -303,7 +303,7 @@ fn a_server_does_not_choose_where_a_change_goes() {
             "{told:?}"
         );
     }
-    // What only reads may be led anywhere that it may go.
+    // Requests that only read may be redirected to any allowed host.
     let reading = kit(json!({}));
     let arguments = json!({"url": named(&site, "site", "/307"), "method": "GET"});
     assert!(reading.call("web_fetch", arguments).is_ok());
