@@ -1,6 +1,7 @@
 //! Python sessions: variables of one call are available to the next one, within the limits of each call.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::Code;
@@ -157,14 +158,11 @@ struct Listener(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Listener {
     fn progress(&self, progress: Progress) {
-        self.0
-            .lock()
-            .unwrap()
-            .push(progress.message.unwrap_or_default());
+        self.0.lock().push(progress.message.unwrap_or_default());
     }
 
     fn log(&self, line: LogLine) {
-        self.0.lock().unwrap().push(line.text);
+        self.0.lock().push(line.text);
     }
 }
 
@@ -181,7 +179,7 @@ fn session_lets_go_of_whoever_watched_a_call_before_the_call_is_answered() {
         // Over MCP a response waits until all events of its call are sent, which requires that the observer is
         // dropped.
         assert!(watcher.upgrade().is_none(), "{at}");
-        let heard = heard.lock().unwrap();
+        let heard = heard.lock();
         assert_eq!(*heard, [format!("log {at}"), format!("line {at}")]);
     }
 }

@@ -141,6 +141,7 @@ const CORE: &[&str] = &[
     "jiff",
     "jsonschema",
     "mimir-redact",
+    "parking_lot",
     "percent-encoding",
     "regex",
     "regex-syntax",

@@ -1,9 +1,10 @@
 //! A scripted model on a local port, for three protocols: OpenAI's chat, OpenAI's responses, Anthropic's messages. It
 //! records the requests.
 
+use parking_lot::Mutex;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -96,7 +97,7 @@ impl Script {
 
     /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 
@@ -127,7 +128,7 @@ fn serve(mut stream: TcpStream, steps: &[Step], hears: &Mutex<Vec<Asked>>) -> st
             body: serde_json::from_slice(&body).unwrap_or_default(),
         };
         let at = {
-            let mut all = hears.lock().unwrap();
+            let mut all = hears.lock();
             all.push(asked);
             all.len() - 1
         };

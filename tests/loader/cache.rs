@@ -1,8 +1,9 @@
 //! The cache of compiled code: used if it is complete and written by mimir, and never trusted otherwise.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use mimir_kit::{Guest, builtins};
 use mimir_testkit::{Bundled, Testkit, json};
@@ -45,7 +46,7 @@ impl Place {
             options.cache_dir = Some(self.cache());
             options.on_compile = Some(Arc::new(move |event| {
                 if let CompileEvent::Finished { name, .. } = event {
-                    compiled.lock().unwrap().push(name);
+                    compiled.lock().push(name);
                 }
             }));
             options
@@ -60,7 +61,7 @@ impl Place {
 
     /// Names of components compiled since the last call.
     fn names(&self) -> Vec<String> {
-        std::mem::take(&mut self.compiled.lock().unwrap())
+        std::mem::take(&mut self.compiled.lock())
     }
 
     /// The cached files.

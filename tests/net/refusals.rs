@@ -1,8 +1,9 @@
 //! Denied requests: nothing is sent, the guest gets a code, and the outcome has the reason.
 
+use parking_lot::Mutex;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use mimir_core::ToolError;
 use mimir_core::audit::Kind;
@@ -114,7 +115,7 @@ struct Names(Mutex<Vec<&'static str>>);
 
 impl Resolver for Names {
     fn resolve<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
-        let mut answers = self.0.lock().unwrap();
+        let mut answers = self.0.lock();
         let answer = match answers.len() {
             1 => answers[0],
             _ => answers.remove(0),

@@ -1,7 +1,8 @@
 //! A grant that is revoked in the middle of a call: later requests are refused, and running ones end.
 
+use parking_lot::Mutex;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::pipeline::World;
@@ -31,7 +32,7 @@ fn revoke(pipeline: &Pipeline) {
 type Later = Arc<Mutex<Option<Pipeline>>>;
 
 fn now(later: &Later) {
-    if let Some(pipeline) = &*later.lock().unwrap() {
+    if let Some(pipeline) = &*later.lock() {
         revoke(pipeline);
     }
 }
@@ -45,7 +46,7 @@ fn the_second_request_after_a_revocation_is_refused() {
         reply(stream, "200 OK", "", "");
     });
     let kit = granted(json!({}));
-    *later.lock().unwrap() = Some(kit.pipeline().clone());
+    *later.lock() = Some(kit.pipeline().clone());
     let steps = json!([{"url": site.url("/1")}, {"url": site.url("/2")}]);
     let strict = kit.call("fetch", json!({"strict": true, "steps": steps}));
     let error = strict.result().unwrap_err();
@@ -69,7 +70,7 @@ fn an_answer_that_is_still_coming_in_ends() {
         let _ = stream.write_all(b"efgh");
     });
     let kit = granted(json!({}));
-    *later.lock().unwrap() = Some(kit.pipeline().clone());
+    *later.lock() = Some(kit.pipeline().clone());
     let steps = json!([{"url": site.url("/")}]);
     let outcome = kit.call("fetch", json!({"strict": true, "steps": steps}));
     let error = outcome.result().unwrap_err();

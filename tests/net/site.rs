@@ -1,8 +1,9 @@
 //! A server on loopback, with its own threads: each connection is passed to the test, or served request by request.
 
+use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A received request.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +75,7 @@ impl Site {
 
     /// The requests so far.
     pub fn got(&self) -> Vec<Got> {
-        self.got.lock().unwrap().clone()
+        self.got.lock().clone()
     }
 }
 
@@ -117,7 +118,7 @@ fn serve(stream: TcpStream, connection: usize, all: &Mutex<Vec<Got>>, answer: &A
             got.bytes = body.len();
             got.body = String::from_utf8_lossy(&body).into_owned();
         }
-        all.lock().unwrap().push(got.clone());
+        all.lock().push(got.clone());
         answer(&got, &mut writer);
     }
 }

@@ -7,8 +7,9 @@
 //!
 //! Out of scope: permissions and prices.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::config::{Budget, Price};
@@ -151,7 +152,7 @@ impl Purse {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Settings, tools and grants that follow their files while a command runs. Changed files are read again; a file that
 //! cannot be read leaves the last good state in force.
 
+use parking_lot::Mutex;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mimir_core::pipeline::World;
@@ -143,11 +144,11 @@ impl Live {
             let toolbox = self.toolbox();
             let reads_tools = self.reads_tools();
             let found = Mutex::new(None);
-            let take = || found.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let take = || found.lock().take();
             let newer = AtomicBool::new(false);
             let mut watch = pin!(toolbox.watch(every, |loaded| {
                 newer.store(true, Ordering::Release);
-                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
+                *found.lock() = Some(loaded);
             }));
             // Describing new components may take a while, and must not block the rest of the loop.
             let mut load = pin!(toolbox.load());

@@ -1,8 +1,9 @@
 //! Group commit: while one thread waits for the disk, others gather and are covered by the next wait.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Waits for the disk on behalf of all concurrent callers.
 pub(super) struct Commit {
@@ -42,7 +43,7 @@ impl Commit {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns when all earlier writes to `file` are on the disk.
@@ -57,30 +58,28 @@ impl Commit {
             if state.done >= mine {
                 return state.result(mine);
             }
-            state = if state.busy {
-                let woken = self.ended.wait(state);
-                woken.unwrap_or_else(PoisonError::into_inner)
+            if state.busy {
+                self.ended.wait(&mut state);
             } else {
-                self.lead(state)
-            };
+                self.lead(&mut state);
+            }
         }
     }
 
     /// Waits for all requests made so far.
-    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn lead(&self, state: &mut MutexGuard<'_, State>) {
         state.busy = true;
         let (first, last) = (state.done + 1, state.asked);
         let files = std::mem::take(&mut state.files);
-        drop(state);
-        let synced = files.iter().try_for_each(|file| (self.sync)(file));
-        let mut state = self.lock();
+        let synced = MutexGuard::unlocked(state, || {
+            files.iter().try_for_each(|file| (self.sync)(file))
+        });
         state.busy = false;
         state.done = last;
         if let Err(error) = synced {
             state.fail(first, last, &error);
         }
         self.ended.notify_all();
-        state
     }
 }
 

@@ -1,11 +1,12 @@
 //! The audit log as files of JSON lines that form a chain.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use mimir_core::backend::BoxFuture;
@@ -13,7 +14,7 @@ use mimir_core::config::{AuditSettings, Durability, OnFailure};
 
 use super::chain::Chain;
 use super::commit::Commit;
-use super::gather::{Apart, Batch, Entry, Gather, is_busy, soon};
+use super::gather::{Apart, Batch, Entry, Gather};
 use super::line::Draft;
 use super::place::Place;
 use super::{AuditError, AuditSink, Event, Head, reserve};
@@ -61,7 +62,7 @@ impl FileAudit {
     /// The last line when this writer first opened the log, and the current last line as known to it. `None` if it has
     /// not opened the log, or could not write.
     pub fn course(&self) -> Option<(Head, Head)> {
-        let now = soon(&self.chain.0).as_ref().map(Chain::tip)?;
+        let now = self.chain.0.lock().as_ref().map(Chain::tip)?;
         Some((*self.opened.get()?, now))
     }
 
@@ -75,7 +76,7 @@ impl FileAudit {
 
     /// Runs `work` with exclusive access to the end of the log. After an error, the log is reopened.
     fn locked<T>(&self, work: impl FnOnce(&mut Chain) -> io::Result<T>) -> io::Result<T> {
-        let mut slot = soon(&self.chain.0);
+        let mut slot = self.chain.0.lock();
         let known = match slot.as_mut() {
             Some(chain) => chain.resume(&self.place),
             None => Ok(false),
@@ -179,7 +180,7 @@ const TURNS: u32 = 4;
 impl Gathered<'_> {
     fn waits(&self) -> bool {
         let busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
-        self.turns == 0 || (self.turns < TURNS && (busy() || is_busy(&self.log.chain.0)))
+        self.turns == 0 || (self.turns < TURNS && (busy() || self.log.chain.0.is_locked()))
     }
 }
 

@@ -2,33 +2,14 @@
 //! that continues writes all events gathered meanwhile.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 use sha2::Sha256;
 
 use super::line::Piece;
-
-/// Number of attempts before a thread sleeps for a lock: about as long as the few writes of the holder take. Sleeping
-/// and waking up takes longer.
-const SPINS: u32 = 400;
-
-/// Locks a mutex that is only held for a short time.
-pub(super) fn soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for _ in 0..SPINS {
-        match mutex.try_lock() {
-            Ok(guard) => return guard,
-            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-        }
-    }
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns true if the mutex is locked at the moment.
-pub(super) fn is_busy<T>(mutex: &Mutex<T>) -> bool {
-    matches!(mutex.try_lock(), Err(TryLockError::WouldBlock))
-}
 
 /// Data changed by several threads, on a cache line of its own.
 #[derive(Default)]
@@ -94,7 +75,7 @@ struct Failed {
 impl Batch {
     /// Returns true while a thread writes the batch.
     pub(super) fn is_busy(&self) -> bool {
-        is_busy(&self.0)
+        self.0.is_locked()
     }
 }
 
@@ -114,7 +95,7 @@ struct Open {
 impl Gather {
     /// Adds an event to the open batch.
     pub(super) fn join(&self, event: Entry<'_>) -> Arc<Batch> {
-        let mut open = soon(&self.0.0);
+        let mut open = self.0.0.lock();
         open.events.push(event);
         Arc::clone(&open.batch)
     }
@@ -125,12 +106,12 @@ impl Gather {
         batch: &Arc<Batch>,
         write: impl FnOnce(&Events) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut result = soon(&batch.0);
+        let mut result = batch.0.lock();
         let result = result.get_or_insert_with(|| {
             let mut events = self.close(batch);
             let written = write(&events);
             events.clear();
-            soon(&self.0.0).spare = events;
+            self.0.0.lock().spare = events;
             written.map_err(|error| Failed {
                 kind: error.kind(),
                 text: error.to_string(),
@@ -144,7 +125,7 @@ impl Gather {
 
     fn close(&self, batch: &Arc<Batch>) -> Events {
         let next = Arc::default();
-        let mut open = soon(&self.0.0);
+        let mut open = self.0.0.lock();
         if !Arc::ptr_eq(&open.batch, batch) {
             return Events::default();
         }

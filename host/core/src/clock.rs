@@ -1,8 +1,9 @@
 //! Time as a port, and the deadline of a call, which is paused while an approval is pending.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -102,7 +103,7 @@ impl Deadline {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -156,7 +157,7 @@ impl Drop for Pause {
     fn drop(&mut self) {
         for (clock, state) in &self.0 {
             let now = clock.instant();
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = state.lock();
             state.pauses -= 1;
             if state.pauses == 0 {
                 let waited = now.saturating_duration_since(state.since);
@@ -182,7 +183,7 @@ mod tests {
             SystemTime::UNIX_EPOCH
         }
         fn instant(&self) -> Instant {
-            *self.0.lock().unwrap()
+            *self.0.lock()
         }
         fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
             Box::pin(std::future::pending())
@@ -204,7 +205,7 @@ mod tests {
             SystemTime::UNIX_EPOCH
         }
         fn instant(&self) -> Instant {
-            let mut at = self.0.lock().unwrap();
+            let mut at = self.0.lock();
             let seen = *at;
             *at += Duration::from_millis(100);
             seen
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn a_watch_stands_still_while_somebody_is_asked() {
         let clock = Arc::new(Hand(Mutex::new(Instant::now())));
-        let pass = |secs| *clock.0.lock().unwrap() += Duration::from_secs(secs);
+        let pass = |secs| *clock.0.lock() += Duration::from_secs(secs);
         let outer = Watch::new(clock.clone(), None);
         pass(1);
         let inner = Watch::new(clock.clone(), Some(&outer));
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn human_time_is_free_for_the_whole_chain() {
         let clock = Arc::new(Hand(Mutex::new(Instant::now())));
-        let pass = |secs| *clock.0.lock().unwrap() += Duration::from_secs(secs);
+        let pass = |secs| *clock.0.lock() += Duration::from_secs(secs);
         let outer = Deadline::new(clock.clone(), Duration::from_secs(10), None);
         let inner = Deadline::new(clock.clone(), Duration::from_secs(5), Some(outer.clone()));
         pass(4);

@@ -28,8 +28,9 @@
 //! it with the call's own command (`is_own`), parses and checks it again (`Permitted`) → `host/process/src/run.rs` and
 //! `host/process/src/sandbox.rs`.
 
+use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::approval::{Approver, Desk, Lease, Ledger};
 use crate::audit::AuditSink;
@@ -203,14 +204,14 @@ impl Pipeline {
     /// Returns the tools and rules that the next call will use.
     pub fn world(&self) -> Arc<World> {
         match &self.0.world {
-            Worlds::Own(world) => Arc::clone(&world.read().unwrap_or_else(PoisonError::into_inner)),
+            Worlds::Own(world) => Arc::clone(&world.read()),
             Worlds::Within {
                 outer,
                 narrow,
                 kept,
             } => {
                 let all = outer.world();
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = kept.lock();
                 match &*kept {
                     Some((of, some)) if Arc::ptr_eq(of, &all) => Arc::clone(some),
                     _ => {
@@ -227,7 +228,7 @@ impl Pipeline {
     pub fn replace(&self, world: World) {
         match &self.0.world {
             Worlds::Own(current) => {
-                let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
+                let mut current = current.write();
                 *current = Arc::new(world);
             }
             Worlds::Within { outer, .. } => return outer.replace(world),

@@ -1,7 +1,8 @@
 //! The rules that decide about calls, each with its location in a file.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;

@@ -1,8 +1,8 @@
 //! Usage metrics in the Prometheus text format.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mimir_core::{Answer, Code, Outcome};
 
@@ -204,7 +204,7 @@ impl Metrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, All> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Messages of a running tool for the client.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use mimir_core::call::{LogLine, Observer, Progress};
 use mimir_core::wish::{self, Want, Wish};
@@ -171,7 +172,7 @@ pub(crate) fn answers(wishes: &[Wish], given: &BTreeMap<String, Value>) -> Optio
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// The person at the client, asked through the handler of the client's request.

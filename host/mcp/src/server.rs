@@ -1,6 +1,7 @@
 //! The MCP server: one pipeline for any number of clients.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mimir_core::approval::Chain;
@@ -134,10 +135,7 @@ impl Server {
     /// Returns the current tool catalogue.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
         let shared = &self.0;
-        let mut known = shared
-            .catalogue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = shared.catalogue.lock();
         let world = shared.pipeline.world();
         if !known.is_of(&world) {
             let now = Arc::new(Catalogue::of(world, shared.servers.as_deref()));

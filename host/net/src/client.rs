@@ -1,7 +1,8 @@
 //! The HTTP client: checks, authorizes, sends and supervises one request.
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -340,7 +341,7 @@ impl Shared {
         else {
             return Target::parse(&uri.to_string());
         };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         match &*last {
             Some((of, at, root)) if of == scheme && at == authority => root.join(path),
             _ => {
@@ -355,7 +356,7 @@ impl Shared {
     /// Returns the connections made under this policy. Connections of an older policy are dropped: idle ones close at
     /// once, and none gets another request.
     fn pool(&self, now: &Snapshot) -> Pool<Connector, Upload> {
-        let mut kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.pool.lock();
         match &*kept {
             Some((generation, pool)) if *generation == now.generation => pool.clone(),
             // A request that was checked before the policy changed; its connection is not pooled.

@@ -1,7 +1,8 @@
 //! The policy in force and its generation number: revoking a grant ends everything that was opened under it.
 
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use mimir_core::network::NetworkPolicy;
 
@@ -35,7 +36,7 @@ impl Guard {
 
     /// Replaces the policy in force.
     pub fn set(&self, policy: NetworkPolicy) {
-        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.write();
         now.policy = Arc::new(policy);
         now.generation += 1;
         self.generation.store(now.generation, Ordering::Release);
@@ -47,7 +48,7 @@ impl Guard {
     }
 
     pub(crate) fn current(&self) -> Snapshot {
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now.read();
         now.clone()
     }
 

@@ -1,6 +1,7 @@
 //! The interface to the effect gate: called for every hop, with the request as sent, before a name is looked up.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,7 +45,7 @@ impl Authorize for Gate {
             ask.target,
             ask.verdict.is_allowed()
         );
-        self.asked.lock().unwrap().push(line);
+        self.asked.lock().push(line);
         let answer = (self.answer)(&ask);
         Box::pin(async move {
             tokio::time::sleep(self.thinks).await;
@@ -59,7 +60,7 @@ impl Authorize for Gate {
         error: Error,
     ) -> BoxFuture<'a, Error> {
         let line = format!("{method} {target} {}", error.kind());
-        self.refused.lock().unwrap().push(line);
+        self.refused.lock().push(line);
         Box::pin(std::future::ready(error))
     }
 }
@@ -81,7 +82,7 @@ async fn refused_hop_is_reported_as_itself() {
             .body(Bytes::from("x"))
             .unwrap();
         assert_eq!(client.fetch(request).await.unwrap_err().kind(), kind);
-        let refused = gate.refused.lock().unwrap().clone();
+        let refused = gate.refused.lock().clone();
         assert_eq!(refused, [format!("GET {location} {kind}")]);
     }
 }
@@ -100,7 +101,7 @@ async fn every_hop_is_authorized_as_sent() {
         .unwrap();
     client.fetch(request).await.unwrap();
     let (first, second) = (site.url("/form"), site.url("/done?id=1"));
-    let asked = gate.asked.lock().unwrap().clone();
+    let asked = gate.asked.lock().clone();
     assert_eq!(
         asked,
         [
@@ -156,11 +157,11 @@ async fn approval_is_limited_by_the_policy() {
         let client =
             client_of(rules.clone(), &names, Limits::default()).authorized_by(gate.clone());
         assert_eq!(kind(&client, &url).await, kind_then, "{permit:?}");
-        assert_eq!(*gate.asked.lock().unwrap(), [format!("0 GET {url} false")]);
+        assert_eq!(*gate.asked.lock(), [format!("0 GET {url} false")]);
         assert_eq!(kind(&client, "http://app.example:25/").await, "blocked");
         assert_eq!(kind(&client, "http://169.254.169.254/").await, "blocked");
         assert_eq!(
-            gate.asked.lock().unwrap().len(),
+            gate.asked.lock().len(),
             1,
             "a blocked request is not passed to the authorizer"
         );

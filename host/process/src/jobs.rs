@@ -1,7 +1,8 @@
 //! Commands in the background: each belongs to the session and the plugin that started it, and ends with the session.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::command::{Job, JobId, Owner, Piece};
@@ -101,7 +102,7 @@ impl Jobs {
 
     pub(crate) fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, Fault> {
         let state = self.find(owner, job, |entry| Arc::clone(&entry.state))?;
-        let mut output = state.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = state.output.lock();
         Ok(piece(&mut output, begin))
     }
 
@@ -129,7 +130,7 @@ impl Jobs {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Owner, Owned>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owners.lock()
     }
 }
 
@@ -181,7 +182,7 @@ impl Drop for Entry {
 /// Stores the output of a command until it ends, and keeps its ports registered as long.
 async fn follow(running: Running, state: Arc<State>, served: Option<Served>) {
     let keep = |bytes: &[u8]| {
-        let mut output = state.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = state.output.lock();
         output.add(bytes);
     };
     let begun = Instant::now();

@@ -2,9 +2,10 @@
 //!
 //! Out of scope: which hosts may be reached, and where the proxy listens.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -53,14 +54,14 @@ pub struct Refusals(Arc<Mutex<BTreeMap<String, String>>>);
 impl Refusals {
     /// Adds the refusal of a host, with the setting that would allow it. Only the first one of a host counts.
     pub(crate) fn add(&self, host: String, why: &str, way: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let note = format!("`{host}` was not reached: {why}; to allow it: {way}");
         all.entry(host).or_insert(note);
     }
 
     /// Removes and returns one sentence for each host.
     pub(crate) fn take(&self) -> Vec<String> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         std::mem::take(&mut *all).into_values().collect()
     }
 }

@@ -1,7 +1,8 @@
 //! The port to commands: runs permitted commands in a sandbox, in the foreground or in the background.
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mimir_core::ToolError;
@@ -132,7 +133,7 @@ impl Commands {
     }
 
     fn slot(&self, place: Place) -> Arc<Slot> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         if let Some((_, slot)) = slots.iter().find(|(at, _)| *at == place) {
             return Arc::clone(slot);
         }

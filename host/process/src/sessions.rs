@@ -2,10 +2,11 @@
 //!
 //! Out of scope: creating networks, and deciding which clients may reach a server.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use mimir_core::command::Owner;
 
@@ -132,7 +133,7 @@ impl Drop for Served {
 }
 
 fn lock(all: &Mutex<BTreeMap<Owner, Entry>>) -> MutexGuard<'_, BTreeMap<Owner, Entry>> {
-    all.lock().unwrap_or_else(PoisonError::into_inner)
+    all.lock()
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //!
 //! The file is created only if the settings name such certificates. It is in no folder that a command may write to.
 
+use parking_lot::Mutex;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_net::Roots;
@@ -62,7 +63,7 @@ impl Trust {
             .map(|root| workspace.join(root))
             .map(|path| (path.clone(), changed(&path)))
             .collect();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if let Some((of, bundle)) = &*kept
             && *of == key
         {

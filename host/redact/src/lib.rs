@@ -25,9 +25,10 @@
 //!
 //! Out of scope: the origin of values and exceptions, and the handling of calls.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -234,10 +235,7 @@ impl Redactor {
     fn lets_through(&self, rule: &str) -> bool {
         let exempt = self.is_exempt(rule);
         if exempt && let Some(exceptions) = &self.exceptions {
-            let mut used = exceptions
-                .used
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut used = exceptions.used.lock();
             if !used.contains(rule) {
                 used.insert(rule.to_owned());
             }
@@ -250,10 +248,7 @@ impl Redactor {
         let Some(exceptions) = &self.exceptions else {
             return Vec::new();
         };
-        let used = exceptions
-            .used
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let used = exceptions.used.lock();
         used.iter().cloned().collect()
     }
 

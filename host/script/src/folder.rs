@@ -1,9 +1,10 @@
 //! Tools that run on the script engines: those in a folder, and `run_code`, which runs code written by a model.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use mimir_core::code::Engine;
 use mimir_core::files::{self, Links};
@@ -82,7 +83,7 @@ impl Scripts {
                 }
             };
             let key = (place.clone(), Hash::of(&content));
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.lock();
             let before = known.get(&key).cloned();
             drop(known);
             let file = before.unwrap_or_else(|| Arc::new(self.tool(&place, &content, key.1)));
@@ -92,7 +93,7 @@ impl Scripts {
             }
             kept.insert(key, file);
         }
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        *self.known.lock() = kept;
     }
 
     fn tool(&self, place: &str, content: &[u8], digest: Hash) -> Kept {

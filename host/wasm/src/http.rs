@@ -4,8 +4,9 @@
 //! This module forwards requests and converts their results for the guest. [`Effects`](mimir_core::pipeline::Effects)
 //! decides which requests are allowed; nothing here extends that.
 
+use parking_lot::Mutex;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -67,14 +68,14 @@ enum Last {
 impl Failure {
     /// Clears the failure after a successful request: an earlier failure is not the cause of a later error.
     fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Last::Answered;
+        *self.0.lock() = Last::Answered;
     }
 
     /// Stores the cause and converts it for the guest.
     fn note(&self, error: Error, time: Duration) -> Code {
         let code = codes::of(&error);
         let cause = told(error, time);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Last::Failed(cause);
+        *self.0.lock() = Last::Failed(cause);
         code
     }
 }
@@ -136,7 +137,7 @@ impl Network {
     /// Returns the failure of the call's last request, if it failed.
     pub(crate) fn failure(&self) -> Option<ToolError> {
         let failure = &self.0.as_ref()?.failure;
-        match &*failure.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*failure.0.lock() {
             Last::Failed(cause) => Some(cause.clone()),
             Last::None | Last::Answered => None,
         }
@@ -146,7 +147,7 @@ impl Network {
     /// the tool may report a timeout of its own.
     pub(crate) fn answered(&self) -> bool {
         self.0.as_ref().is_some_and(|way| {
-            let last = way.failure.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = way.failure.0.lock();
             matches!(*last, Last::Answered)
         })
     }

@@ -1,7 +1,8 @@
 //! Output of a guest in addition to its result, as limited log lines.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use mimir_core::call::{LogLevel, LogLine, Observer};
 use mimir_core::{Limits, text};
@@ -42,7 +43,7 @@ impl Logs {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Passes on a line, if the limit allows it.

@@ -1,9 +1,10 @@
 //! stdout and stderr of a guest. They accept everything at once and store a limited part of it, so that a guest can
 //! neither fill memory with them nor wait for them.
 
+use parking_lot::Mutex;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -113,7 +114,7 @@ impl Lines {
 
     /// Passes on a last line without a line end.
     pub(crate) fn flush(&self) {
-        let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut part = self.part.lock();
         if !part.is_empty() {
             self.logs.line(self.level, &String::from_utf8_lossy(&part));
             part.clear();
@@ -127,7 +128,7 @@ impl Take for Lines {
             self.logs.keep_tail(bytes);
         }
         let most = self.logs.line_bytes().saturating_add(1);
-        let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut part = self.part.lock();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ends) = match piece.strip_suffix(b"\n") {
                 Some(text) => (text, true),
@@ -166,14 +167,14 @@ impl Capture {
 
     /// Returns the stored output, and true if it is incomplete.
     pub(crate) fn finish(&self) -> (Vec<u8>, bool) {
-        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = std::mem::take(&mut *self.kept.lock());
         (kept, self.over.load(Ordering::Relaxed))
     }
 }
 
 impl Take for Capture {
     fn take(&self, bytes: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let room = self.most.saturating_sub(kept.len());
         if room < bytes.len() {
             self.over.store(true, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! Collection of all callable components: the built-in ones and those in the folder.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -158,7 +159,7 @@ impl Toolbox {
         if let Some(path) = &self.folder {
             self.load_folder(path, &mut loaded, &mut kept).await;
         }
-        *self.plugins.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        *self.plugins.lock() = kept;
         loaded
     }
 
@@ -356,7 +357,7 @@ impl Toolbox {
 
     /// Returns the plugin that is already loaded, or a new one.
     fn plugin(&self, found: &Found<'_>, kind: Kind) -> Arc<Plugin> {
-        let plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        let plugins = self.plugins.lock();
         if let Some(plugin) = plugins.get(&(found.digest, found.place.clone())) {
             return Arc::clone(plugin);
         }

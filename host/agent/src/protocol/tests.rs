@@ -6,14 +6,14 @@ use crate::model::{Stop, Usage};
 
 /// Reads the events of an answer; returns the reply and the streamed text.
 fn read(api: Api, events: &[Value]) -> (Result<Reply, Fault>, String) {
-    let heard = std::sync::Mutex::new(String::new());
-    let on = |words: &str| heard.lock().unwrap().push_str(words);
+    let heard = parking_lot::Mutex::new(String::new());
+    let on = |words: &str| heard.lock().push_str(words);
     let mut reader = Protocol::new(api, "http://127.0.0.1/").reader();
     let read = events
         .iter()
         .try_for_each(|event| reader.event(&event.to_string(), &on));
     let read = read.and_then(|()| reader.finish());
-    (read, heard.into_inner().unwrap())
+    (read, heard.into_inner())
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {

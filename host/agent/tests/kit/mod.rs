@@ -1,7 +1,8 @@
 //! A task with test tools and a scripted model.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use mimir_agent::{Agent, Conversation, Ended, Event, Face, Message, Provider};
@@ -45,7 +46,7 @@ pub struct Memory(Mutex<Vec<Value>>);
 impl Memory {
     /// The events of this kind.
     pub fn of(&self, kind: &str) -> Vec<Value> {
-        let all = self.0.lock().unwrap();
+        let all = self.0.lock();
         all.iter()
             .filter(|event| event["event"] == kind)
             .cloned()
@@ -56,7 +57,7 @@ impl Memory {
 impl AuditSink for Memory {
     fn record(&self, event: &mimir_core::Event) -> Result<(), AuditError> {
         let event = serde_json::to_value(event).unwrap();
-        self.0.lock().unwrap().push(event);
+        self.0.lock().push(event);
         Ok(())
     }
 }
@@ -90,7 +91,7 @@ pub struct Seen {
 impl Seen {
     /// The events of this name.
     pub fn of(&self, name: &str) -> Vec<Value> {
-        let all = self.events.lock().unwrap();
+        let all = self.events.lock();
         all.iter()
             .filter(|event| event["event"] == name)
             .cloned()
@@ -110,11 +111,11 @@ impl Seen {
 impl Face for Seen {
     fn on(&self, event: Event<'_>) {
         let event = serde_json::to_value(event).unwrap();
-        self.events.lock().unwrap().push(event);
+        self.events.lock().push(event);
     }
 
     fn conversation(&self, talk: &Conversation) {
-        self.lengths.lock().unwrap().push(talk.messages.len());
+        self.lengths.lock().push(talk.messages.len());
     }
 
     fn stop_calls(&self) -> BoxFuture<'_, ()> {

@@ -1,9 +1,9 @@
 //! The vault that masks the user's secrets in all output of calls.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use mimir_core::config::{Config, SecretSettings};
@@ -62,7 +62,7 @@ impl Vault for UserVault {
             let place = mimir_core::text::visible(&secrets.path().display().to_string());
             VaultError(format!("{place} cannot be examined: {error}"))
         })?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some((then, redactor)) = &*known
             && *then == now
         {

@@ -3,8 +3,9 @@
 //!
 //! The caller decides on which address or socket the proxy listens.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mimir_core::audit::{AuditSink, Event, Kind};
@@ -32,16 +33,13 @@ impl CurrentSettings {
 
     /// Replaces the settings.
     pub fn set(&self, settings: &Settings) {
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+        *self.settings.lock() = settings.clone();
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Returns the current settings.
     pub fn get(&self) -> Settings {
-        self.settings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.settings.lock().clone()
     }
 }
 
@@ -145,7 +143,7 @@ impl Gate {
 
     fn judge(&self, ask: &Ask<'_>) -> Result<(), String> {
         let hosts = &self.declared.hosts;
-        let teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        let teams = self.teams.lock();
         let verdicts = teams.iter();
         let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
         if let Some(refusal) = verdicts.find_map(|verdict| verdict.refusal().cloned()) {
@@ -212,7 +210,7 @@ impl Authorize for Gate {
         match read.and_then(|policy| Ok((policy, self.declared.teams(&settings)?))) {
             Ok((policy, teams)) => {
                 self.guard.set(policy);
-                *self.teams.lock().unwrap_or_else(PoisonError::into_inner) = teams;
+                *self.teams.lock() = teams;
             }
             Err(error) => tracing::warn!(%error, "the network settings cannot be read"),
         }

@@ -1,8 +1,9 @@
 //! Config files that change while mimir runs. Their metadata is polled, and they are read again after a change. An
 //! error is reported once and leaves the current settings in force.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mimir_core::{Policy, ToolError};
@@ -44,7 +45,7 @@ impl WatchedFiles {
     }
 
     fn seen(&self) -> MutexGuard<'_, Vec<Option<Stamp>>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events of a task for programs: a line of JSON for each event.
 
+use parking_lot::Mutex;
 use std::io::{self, Write as _};
-use std::sync::Mutex;
 
 use mimir_agent::{Event, Face};
 use serde::Serialize;
@@ -23,17 +23,14 @@ impl Lines {
                 out.write_all(format!("{text}\n").as_bytes())?;
                 out.flush()
             });
-        if let (Err(error), Ok(mut broken)) = (printed, self.broken.lock()) {
-            broken.get_or_insert(error);
+        if let Err(error) = printed {
+            self.broken.lock().get_or_insert(error);
         }
     }
 
     /// Returns an error if a line could not be printed.
     pub fn end(self) -> io::Result<()> {
-        match self.broken.into_inner() {
-            Ok(Some(error)) => Err(error),
-            _ => Ok(()),
-        }
+        self.broken.into_inner().map_or(Ok(()), Err)
     }
 }
 

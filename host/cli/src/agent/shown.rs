@@ -1,9 +1,10 @@
 //! Events of a task for people: the model's text on stdout as it streams in, activity on stderr.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mimir_agent::{Event, Face, ToolCall};
 use mimir_core::call::Observer;
@@ -133,7 +134,7 @@ impl Shown {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Face for Shown {

@@ -1,7 +1,8 @@
 //! `mimir serve`.
 
+use parking_lot::Mutex;
 use std::io::IsTerminal as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::{Code, ToolError};
@@ -48,7 +49,7 @@ async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
     let stop = async {
         tokio::select! {
             signal = interrupted() => {
-                *exit.lock().unwrap_or_else(PoisonError::into_inner) = ended_by(signal);
+                *exit.lock() = ended_by(signal);
             }
             () = line.hung_up() => {}
         }
@@ -59,7 +60,7 @@ async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
         followed = follow => return followed.map(|()| Exit::Done),
     };
     ended.map_err(|error| ToolError::new(Code::ExecutionError, error.to_string()))?;
-    Ok(exit.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(exit.into_inner())
 }
 
 /// Time for calls to report that they were stopped, and for connections to close.
@@ -93,7 +94,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     });
     let follow = follow(&mut live, &keeper, &server);
     let ended = async {
-        *exit.lock().unwrap_or_else(PoisonError::into_inner) = ended_by(interrupted().await);
+        *exit.lock() = ended_by(interrupted().await);
         http.close(LAST_CALLS).await;
         let _ = stopped.send(());
         tokio::time::sleep(LAST_CALLS).await;
@@ -103,7 +104,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
         followed = follow => followed?,
         () = ended => {}
     }
-    Ok(exit.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(exit.into_inner())
 }
 
 /// Maps the signal that ended a server to an exit code: SIGTERM is the usual way to stop one, and not a failure.

@@ -1,9 +1,10 @@
 //! Non-blocking stderr for servers. A client may leave a server's stderr unread, and a full pipe would block the
 //! writer, so a thread writes the lines and drops what it cannot write.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Write};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Channel to the thread, once it exists.
@@ -72,7 +73,7 @@ pub fn is_held() -> bool {
 }
 
 fn held() -> MutexGuard<'static, Option<Vec<u8>>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    HELD.lock()
 }
 
 impl Drop for Held {

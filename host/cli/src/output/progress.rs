@@ -1,7 +1,8 @@
 //! Progress lines on stderr. All drawing happens here, so that no line is drawn across a message or an open question.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::IsTerminal as _;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -144,5 +145,5 @@ fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

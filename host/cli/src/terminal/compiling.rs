@@ -1,8 +1,9 @@
 //! Shows a progress line while a component is compiled, once that takes noticeably long.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use mimir_core::text::{bytes as size, visible};
 use mimir_wasm::CompileEvent;
@@ -16,7 +17,7 @@ pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
     }
     let lines: Mutex<HashMap<String, Option<ProgressLine>>> = Mutex::default();
     Some(Arc::new(move |event| {
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = lines.lock();
         match event {
             CompileEvent::Started { name, bytes } => {
                 let (shown, size) = (visible(&name), size(bytes));

@@ -1,7 +1,7 @@
 //! Non-blocking lines on stderr: a slow reader does not delay a call.
 
+use parking_lot::Mutex;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::output::note;
@@ -30,7 +30,7 @@ struct Printer {
 impl Lines {
     /// Queues `print` for writing a line. It is dropped if the queue is full.
     pub fn push(&self, print: impl FnOnce() + Send + 'static) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let printer = state.printer.get_or_insert_with(Printer::start);
         match printer.lines.try_send(Box::new(print)) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
@@ -40,7 +40,7 @@ impl Lines {
 
     /// Waits briefly until the lines are written.
     pub fn finish(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let Some(Printer { lines, done }) = state.printer.take() else {
             return;
         };

@@ -1,9 +1,10 @@
 //! Waits for a line that may be cancelled: a question whose call was stopped or timed out must not consume a line that
 //! is typed for a later prompt.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::read_line;
@@ -26,7 +27,7 @@ struct State {
 
 impl State {
     fn lent(&self) -> MutexGuard<'_, bool> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lent.lock()
     }
 }
 
@@ -55,11 +56,10 @@ impl Drop for Wanted {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Release);
         // Restores the terminal for the next reader.
-        let lent = self.0.lent();
-        let _ = self
-            .0
+        let mut lent = self.0.lent();
+        self.0
             .back
-            .wait_timeout_while(lent, COMES_BACK, |lent| *lent);
+            .wait_while_for(&mut lent, |lent| *lent, COMES_BACK);
     }
 }
 

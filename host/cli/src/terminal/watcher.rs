@@ -1,6 +1,6 @@
 //! Shows the output of a running tool: its log lines, and its progress once it takes a while.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use mimir_core::call::{LogLevel, LogLine, Observer, Progress};
 use mimir_core::text::visible;
@@ -34,8 +34,8 @@ impl Watcher {
         drop(self.line().take());
     }
 
-    fn line(&self) -> std::sync::MutexGuard<'_, Option<ProgressLine>> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> parking_lot::MutexGuard<'_, Option<ProgressLine>> {
+        self.progress.lock()
     }
 }
 

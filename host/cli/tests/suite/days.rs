@@ -2,13 +2,14 @@
 //! prompts than each test allows. `.ci/others/days.py` runs the same days in third-party agents.
 #![cfg(target_os = "linux")]
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::kit::person::{Person, Settings};
 use crate::kit::{mimir, run};
@@ -146,7 +147,7 @@ fn site(pages: HashMap<String, String>) -> (u16, Arc<Mutex<Vec<String>>>) {
                 stream,
                 "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
             );
-            sees.lock().unwrap().push(first);
+            sees.lock().push(first);
         }
     });
     (port, seen)
@@ -182,7 +183,7 @@ fn day_of_reading_asks_nothing_about_listed_hosts() {
     person.text("write_file", write);
     person.asked_at_most(1);
 
-    assert_eq!(seen.lock().unwrap().len(), 10);
+    assert_eq!(seen.lock().len(), 10);
     let wanted: String = (0..10).map(|at| format!("- Fact {at}\n")).collect();
     assert_eq!(world.read("summary.md"), wanted);
 }

@@ -1,13 +1,14 @@
 //! npm packages as servers: downloaded from a local registry, pinned, and started in the sandbox.
 #![cfg(target_os = "linux")]
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::kit::mimir;
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ impl World {
                 let count = stream.read(&mut head).unwrap_or(0);
                 let head = String::from_utf8_lossy(&head[..count]).into_owned();
                 let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-                let body = served.lock().unwrap().get(&path).cloned();
+                let body = served.lock().get(&path).cloned();
                 let (status, body) = match body {
                     Some(body) => ("200 OK", body),
                     None => ("404 Not Found", b"{}".to_vec()),
@@ -66,7 +67,7 @@ impl World {
     }
 
     pub fn serve(&self, path: &str, body: Vec<u8>) {
-        self.files.lock().unwrap().insert(path.to_owned(), body);
+        self.files.lock().insert(path.to_owned(), body);
     }
 
     /// Publishes a version of the package in the registry. `script` is its install script.
@@ -314,7 +315,7 @@ fn package_of_another_digest_is_not_installed() {
         config.contains("version: 1.0.0") && config.contains("integrity: sha512-"),
         "{config}"
     );
-    let before = world.files.lock().unwrap().clone();
+    let before = world.files.lock().clone();
     world.publish("1.0.0", "OTHER WORDS", None);
     let other = world.json(&["mcp", "install", "p"]);
     assert!(
@@ -331,7 +332,7 @@ fn package_of_another_digest_is_not_installed() {
         .map(|entry| entry.file_name())
         .collect();
     assert!(left.is_empty(), "{left:?}");
-    *world.files.lock().unwrap() = before;
+    *world.files.lock() = before;
     assert_eq!(world.json(&["mcp", "install", "p"])["installed"], "p");
     assert_eq!(
         world.json(&["mcp", "test", "p"])["tools"]
@@ -367,7 +368,7 @@ fn package_runs_install_scripts_only_where_a_person_says_so() {
 #[test]
 fn package_is_installed_with_those_that_are_named_beside_it() {
     let world = World::new();
-    let document = world.files.lock().unwrap()["/mimir-probe"].clone();
+    let document = world.files.lock()["/mimir-probe"].clone();
     // The files are unchanged, the name is not.
     let mut beside: Value = serde_json::from_slice(&document).unwrap();
     beside["name"] = "mimir-beside".into();

@@ -1,8 +1,9 @@
 //! The open cards. Identical calls of one session share one card, unless each has to be answered separately. The cards
 //! of one tool are shown one after the other, so that an answer for the session also covers the waiting ones.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 
@@ -111,6 +112,6 @@ impl Desk {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
 }

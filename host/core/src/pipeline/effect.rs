@@ -4,7 +4,8 @@
 //! The rights of a call are looked up again for each request: a revoked grant or a changed rule counts from the next
 //! request on.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -127,7 +128,7 @@ struct Kept(Mutex<Option<(Arc<World>, Arc<Reach>)>>);
 impl Kept {
     fn now(&self, inner: &Inner, whose: Whose<'_>) -> Arc<Reach> {
         let world = inner.pipeline.world();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         match &*kept {
             Some((then, reach))
                 if Arc::ptr_eq(then, &world) && reach.ports() == inner.served(whose) =>

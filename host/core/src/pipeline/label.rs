@@ -1,6 +1,6 @@
 //! Sixth stage: labels the result with its trust level.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::outcome::{Content, DataClass, Label, Outcome, Output, TrustLevel};
 use crate::tool::{Group, Source, Tool, Trust};
@@ -43,7 +43,7 @@ impl Floor {
 
     /// Adds a label with its source.
     pub(super) fn note_from(&self, label: &Label, source: ContentSource) {
-        let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worst = self.0.lock();
         let untrusted = label.trust == TrustLevel::Untrusted;
         let (trust, data_class) = (label.trust, label.data_class);
         *worst = Some(match worst.take() {
@@ -65,10 +65,7 @@ impl Floor {
     }
 
     fn worst(&self) -> Option<Worst> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Masks secrets in the progress, log lines and results of a call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -42,11 +43,11 @@ impl Masked {
         if let Some(reports) = reports {
             self.report(reports.finish());
         }
-        std::mem::take(&mut *self.masks.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.masks.lock())
     }
 
     fn count(&self, masks: MaskSummary) {
-        let mut all = self.masks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.masks.lock();
         all.add(masks);
     }
 
@@ -67,12 +68,12 @@ impl Masked {
         }
     }
 
-    fn reports(&self) -> std::sync::MutexGuard<'_, Option<Lines<Progress>>> {
-        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reports(&self) -> parking_lot::MutexGuard<'_, Option<Lines<Progress>>> {
+        self.reports.lock()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Lines<LogLevel>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Lines<LogLevel>>> {
+        self.lines.lock()
     }
 }
 

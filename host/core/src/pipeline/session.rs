@@ -1,8 +1,9 @@
 //! The state of a session: the labels of the content it has read and a person's answers. It begins with the first
 //! call.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::approval::{Fingerprint, Lease};
 use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
@@ -328,5 +329,5 @@ impl Session {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -157,7 +157,6 @@ impl AuditSink for Memory {
         }
         self.events
             .lock()
-            .unwrap()
             .push(serde_json::to_value(event).unwrap());
         Ok(())
     }
@@ -228,7 +227,7 @@ async fn a_call_goes_all_the_way_and_is_recorded() {
     assert_eq!(outcome.text(), "done");
     assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
     assert_eq!(outcome.receipt().bytes_in, 7);
-    let events = bench.audit.events.lock().unwrap();
+    let events = bench.audit.events.lock();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["tool"], "sample");
     assert_eq!(events[0]["ok"], true);
@@ -263,7 +262,7 @@ async fn refusals_are_outcomes_and_are_recorded() {
         assert_eq!(code(&outcome), Some(expected), "{name}");
         assert_eq!(outcome.label().trust, TrustLevel::System);
     }
-    let events = bench.audit.events.lock().unwrap();
+    let events = bench.audit.events.lock();
     assert_eq!(events.len(), 5);
     assert!(
         events
@@ -305,7 +304,7 @@ async fn time_runs_out_and_a_dropped_call_is_recorded() {
             .await
             .is_err()
     );
-    let events = dropped.audit.events.lock().unwrap();
+    let events = dropped.audit.events.lock();
     assert_eq!(events[0]["code"], "CANCELLED");
 }
 
@@ -361,7 +360,7 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
     assert_eq!(code(&bad), Some(Code::PermissionDenied));
     let cycle = bench.pipeline.call(call("cycle", json!({}))).await;
     assert_eq!(code(&cycle), Some(Code::LimitExceeded));
-    let parents = bench.audit.events.lock().unwrap();
+    let parents = bench.audit.events.lock();
     assert!(
         parents
             .iter()
@@ -403,7 +402,7 @@ async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() 
     }
     let is_nested = |event: &&Value| event["tool"] == "sample" && event["parent"] == "run_code";
     let nested = {
-        let events = calls.audit.events.lock().unwrap();
+        let events = calls.audit.events.lock();
         events.iter().filter(is_nested).count()
     };
     assert_eq!(nested, 2);

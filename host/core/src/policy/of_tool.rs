@@ -1,6 +1,5 @@
 //! The settings of one tool besides its permission: paths, limits, labels, masking, audit.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::config::{LabelSettings, ToolSettings};
@@ -14,7 +13,7 @@ use super::Policy;
 impl Policy {
     /// The path rules for calls of this tool.
     pub fn paths(&self, tool: &Tool) -> PathRules {
-        let mut kept = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.paths.lock();
         if let Some(rules) = kept.get(tool.name().as_str()) {
             return rules.clone();
         }

@@ -1,7 +1,8 @@
 //! Argument rules: calls with certain arguments that are allowed, asked about or denied.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -150,7 +151,7 @@ impl RuleBook {
 
     fn judge(&self, tool: &Tool) -> Result<Arc<Judge>, String> {
         let key = (tool.name().clone(), tool.source, tool.definition.group);
-        let mut judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut judges = self.judges.lock();
         if let Some(judge) = judges.get(&key) {
             return Ok(Arc::clone(judge));
         }

@@ -5,8 +5,8 @@
 //! that the client gets is the name of the pending call. The name cannot be guessed, works once, and only for the
 //! client that got it and for the very same call.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -74,6 +74,6 @@ impl Parking {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Parked)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

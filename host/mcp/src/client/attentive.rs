@@ -7,8 +7,9 @@
 //!
 //! Out of scope: the handling of the messages.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
@@ -47,13 +48,13 @@ impl<T> Attentive<T> {
 
     /// Returns true if one more request is accepted. A second one with the same id would hide behind the first.
     fn takes(&mut self, id: &RequestId) -> bool {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         open.insert(id.clone()) && open.len() <= OPEN_MOST && self.requests.takes()
     }
 }
 
 fn close(open: &Mutex<HashSet<RequestId>>, id: &RequestId) {
-    let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = open.lock();
     open.remove(id);
 }
 

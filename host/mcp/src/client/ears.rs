@@ -6,9 +6,10 @@
     reason = "the newest protocol has no sampling, roots and logging; servers of the older ones still do"
 )]
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use mimir_core::call::{LogLevel, LogLine, Progress};
 use mimir_core::redact::{REACH, Redactor};
@@ -88,7 +89,7 @@ impl Ears {
 
     /// Registers a call: its progress and the server's requests go to its broker.
     pub(super) fn watch(&self, token: ProgressToken, desk: Arc<Desk>) {
-        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching = self.watching.lock();
         // Holding the lock ensures that progress received from now on is delivered after the early one.
         while let Some(at) = watching.early.iter().rposition(|(of, _)| *of == token) {
             if let Some((_, progress)) = watching.early.remove(at) {
@@ -100,7 +101,7 @@ impl Ears {
 
     /// Returns the broker for messages that name no call; none if they may belong to one session or another.
     fn desk(&self) -> Option<Arc<Desk>> {
-        let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let watching = self.watching.lock();
         let mut desks = watching.calls.values();
         let first = desks.next()?;
         desks
@@ -124,7 +125,7 @@ impl Ears {
 
     /// Unregisters an ended call: later messages for it are dropped.
     pub(super) fn forget(&self, token: &ProgressToken) {
-        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching = self.watching.lock();
         watching.calls.remove(token);
     }
 
@@ -149,7 +150,7 @@ impl Ears {
             message: message.map(|words| visible(prefix(words, MESSAGE_MOST))),
         };
         let observer = {
-            let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watching = self.watching.lock();
             let token = &said.progress_token;
             match (watching.calls.get(token), &token.0) {
                 (Some(desk), _) => Arc::clone(desk.observer()),
@@ -168,7 +169,7 @@ impl Ears {
     /// Handles a log message.
     pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
         {
-            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut logged = self.logged.lock();
             if !logged.takes() {
                 return;
             }

@@ -2,8 +2,9 @@
 //!
 //! Out of scope: closing the connection.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{self, prefix, visible};
@@ -52,7 +53,7 @@ impl End {
 
     /// Sets the reason; the first one wins.
     pub(super) fn because(&self, error: ToolError) {
-        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut why = self.why.lock();
         why.get_or_insert(error);
     }
 
@@ -102,12 +103,12 @@ impl End {
     pub(super) fn said(&self, line: &str) {
         tracing::info!(server = self.server, "{line}");
         if hidden::is_absence(line) {
-            let mut absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut absences = self.absences.lock();
             if absences.len() < ABSENCES {
                 absences.push(line.to_owned());
             }
         }
-        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = self.words.lock();
         if words.len() == LAST_WORDS {
             words.remove(0);
         }
@@ -116,17 +117,13 @@ impl End {
 
     /// Returns the lines that report something as not found.
     pub(super) fn absences(&self) -> Vec<String> {
-        let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
+        let absences = self.absences.lock();
         absences.clone()
     }
 
     /// Returns the reason with the server's last output; `else_` if no reason is known.
     pub(super) fn error(&self, else_: &str) -> ToolError {
-        let why = self
-            .why
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let why = self.why.lock().clone();
         let mut error = why.unwrap_or_else(|| {
             ToolError::new(
                 Code::ExecutionError,
@@ -140,7 +137,7 @@ impl End {
     /// Inserts the last output into an error that was created before it arrived.
     pub(super) fn heard(&self, error: &mut ToolError) {
         const BEFORE: &str = "; its last words: ";
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = self.words.lock();
         if !words.is_empty() && !error.message.contains(BEFORE) {
             let words = words.join(" / ");
             error.message.push_str(BEFORE);

@@ -1,8 +1,9 @@
 //! A connection to a running server: requests to it, and the reason why it ended.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mimir_core::{Code, ToolError};
@@ -158,7 +159,7 @@ impl Link {
     fn hear(&self, key: String, about: About) {
         let hearing = news::hear(self.peer.clone(), about, Arc::clone(&self.ears));
         let hearing = tokio::spawn(hearing).abort_handle();
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heard = self.heard.lock();
         if let Some(before) = heard.insert(key, hearing) {
             before.abort();
         }
@@ -178,7 +179,7 @@ impl Link {
                 Ok(())
             }
             (Era::Discovery, false) => {
-                let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut heard = self.heard.lock();
                 if let Some(hearing) = heard.remove(uri) {
                     hearing.abort();
                 }
@@ -369,7 +370,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        let heard = self.heard.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.heard.get_mut();
         heard.values().for_each(AbortHandle::abort);
         if let Some(stop) = self.stop.take() {
             stop.cancel();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as Lock, PoisonError, Weak};
+use std::sync::{Arc, Mutex as Lock, Weak};
 use std::time::Duration;
 
 use mimir_core::launch::Launcher;
@@ -139,7 +139,7 @@ impl Server {
 
     /// Returns its last known description, from this run or an earlier one.
     pub(super) fn known(&self) -> Option<Arc<Described>> {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         if said.is_none() {
             let kept = self.deps.store.read(&self.kept_under());
             let described = kept.as_deref().and_then(Described::read);
@@ -183,11 +183,7 @@ impl Server {
 
     /// Checks that a tool is unchanged since its approval.
     fn still_is(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
-        let said = self
-            .said
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let said = self.said.lock().clone();
         let now = said.as_ref().and_then(|said| said.prints.get(theirs));
         match now {
             Some(now) if now == approved => Ok(()),
@@ -257,7 +253,7 @@ impl Server {
                 state.not_before = None;
                 self.is_well();
                 drop(state);
-                *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                *self.used.lock() = Instant::now();
                 tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&link)));
                 Ok(link)
             }
@@ -322,7 +318,7 @@ impl Server {
         })?;
         let ears = Ears::new(&self.spec, &self.updates, redactor.clone());
         let end = End::new(&self.spec.name, redactor);
-        *self.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&end));
+        *self.last_end.lock() = Some(Arc::clone(&end));
         match &self.spec.way {
             Way::Program(launch) => program::begin(launch, era, ears, end, &self.deps).await,
             Way::Web {
@@ -374,8 +370,8 @@ impl Server {
     }
 
     fn is_idle(&self) -> bool {
-        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *self.used.lock();
+        let watched = self.watched.lock();
         self.calls.load(Ordering::Acquire) == 0
             && watched.is_empty()
             && used.elapsed() >= self.spec.idle
@@ -418,7 +414,7 @@ impl<'a> Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.0.used.lock() = Instant::now();
         self.0.calls.fetch_sub(1, Ordering::AcqRel);
     }
 }

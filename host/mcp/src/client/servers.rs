@@ -1,8 +1,9 @@
 //! All configured MCP servers, and their tools.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mimir_core::backend::Backend;
@@ -76,7 +77,7 @@ impl Servers {
 
     /// Applies the settings. Servers that are removed or changed are stopped after their last call.
     pub fn set(&self, config: &Config) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         let mut next = HashMap::new();
         for (name, settings) in &config.mcp.servers {
             let Some(spec) = ServerSpec::new(name, settings, &config.sandbox) else {
@@ -108,7 +109,7 @@ impl Servers {
 
     /// Returns true if no servers are configured.
     pub fn is_empty(&self) -> bool {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         all.is_empty()
     }
 
@@ -284,12 +285,12 @@ impl Servers {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Server>> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         all.get(name).cloned()
     }
 
     pub(super) fn sorted(&self) -> Vec<Arc<Server>> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         let mut all: Vec<Arc<Server>> = all.values().cloned().collect();
         all.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
         all

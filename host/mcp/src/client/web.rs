@@ -2,8 +2,9 @@
 //!
 //! Out of scope: the policy for hosts. The given client reaches this server only, and redirects are not followed.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -149,7 +150,7 @@ impl Guarded {
                 return Some(Err(SseError::Body("a message with too many values".into())));
             }
             let mended = errors::mended(data);
-            let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pace = pace.lock();
             let hears = !is_notification(data) || pace.takes();
             drop(pace);
             if !hears {

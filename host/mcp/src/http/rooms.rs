@@ -35,7 +35,7 @@ struct Asks {
     by: Principal,
     full: AtomicBool,
     /// Keeps the new session in use until the handshake is answered.
-    visit: std::sync::Mutex<Option<Visit>>,
+    visit: parking_lot::Mutex<Option<Visit>>,
 }
 
 tokio::task_local! {
@@ -57,7 +57,7 @@ impl Guest {
         Self(Arc::new(Asks {
             by,
             full: AtomicBool::new(false),
-            visit: std::sync::Mutex::default(),
+            visit: parking_lot::Mutex::default(),
         }))
     }
 
@@ -117,10 +117,7 @@ impl SessionManager for Rooms {
         let made = self.inner.create_session().await?;
         if let Some(Guest(asks)) = guest {
             let visit = self.known.begun(made.0.to_string(), asks.by.clone());
-            let mut held = asks
-                .visit
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut held = asks.visit.lock();
             *held = Some(visit);
         }
         drop(turn);

@@ -1,7 +1,8 @@
 //! Rate limit for progress notifications to a client: a number of messages per second, and the latest value in any
 //! case.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::call::Progress;
@@ -90,7 +91,7 @@ impl Latest {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Progress>> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A client connection: its session in the pipeline, and its subscriptions.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::RequestId;
@@ -166,7 +167,7 @@ pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {

@@ -1,7 +1,7 @@
 //! In-memory stores for secrets and for descriptions of servers.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use mimir_core::Redactor;
 use mimir_core::redact::{Vault, VaultError};
@@ -13,25 +13,22 @@ pub struct Shelf(Mutex<HashMap<String, String>>);
 
 impl Store for Shelf {
     fn read(&self, key: &str) -> Option<String> {
-        self.0.lock().unwrap().get(key).cloned()
+        self.0.lock().get(key).cloned()
     }
     fn write(&self, key: &str, text: &str) {
-        self.0
-            .lock()
-            .unwrap()
-            .insert(key.to_owned(), text.to_owned());
+        self.0.lock().insert(key.to_owned(), text.to_owned());
     }
 }
 
 impl Shelf {
     /// Removes all entries.
     pub fn clear(&self) {
-        self.0.lock().unwrap().clear();
+        self.0.lock().clear();
     }
 
     /// Returns all entries as one text.
     pub fn all(&self) -> String {
-        let all = self.0.lock().unwrap();
+        let all = self.0.lock();
         all.values().cloned().collect::<Vec<_>>().join("\n")
     }
 }

@@ -11,9 +11,10 @@ mod requests;
 mod starting;
 mod theirs;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
@@ -140,7 +141,7 @@ impl Script {
     }
 
     pub fn heard(&self, method: &str) -> Vec<Value> {
-        let heard = self.heard.lock().unwrap();
+        let heard = self.heard.lock();
         heard
             .iter()
             .filter(|one| one["method"] == method)
@@ -150,7 +151,7 @@ impl Script {
 
     async fn serve(self, from: DuplexStream, mut to: DuplexStream, mut err: DuplexStream) {
         if self.stillborn.load(Ordering::SeqCst) {
-            let words = self.last_words.lock().unwrap().clone();
+            let words = self.last_words.lock().clone();
             let _ = err.write_all(words.as_bytes()).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
             return;
@@ -160,14 +161,14 @@ impl Script {
             let line = tokio::select! {
                 line = lines.next_line() => line,
                 () = self.news.notified() => {
-                    let news = self.telling.lock().unwrap().clone();
+                    let news = self.telling.lock().clone();
                     say(&mut to, &news).await;
                     continue;
                 }
             };
             let Ok(Some(line)) = line else { break };
             let message: Value = serde_json::from_str(&line).unwrap();
-            self.heard.lock().unwrap().push(message.clone());
+            self.heard.lock().push(message.clone());
             let id = message["id"].clone();
             let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
             match message["method"].as_str() {
@@ -202,9 +203,9 @@ impl Script {
                     say(&mut to, &answer(result)).await;
                 }
                 Some("tools/list") => {
-                    let slow = *self.slow_list.lock().unwrap();
+                    let slow = *self.slow_list.lock();
                     tokio::time::sleep(slow).await;
-                    let tools = self.tools.lock().unwrap().clone();
+                    let tools = self.tools.lock().clone();
                     let mut result = json!({ "tools": tools });
                     if self.pages > 0 {
                         let at = self.heard("tools/list").len();
@@ -221,7 +222,7 @@ impl Script {
                     }
                 }
                 Some(method) => {
-                    let also = self.also.lock().unwrap().get(method).cloned();
+                    let also = self.also.lock().get(method).cloned();
                     if let Some(result) = also {
                         say(&mut to, &answer(result)).await;
                     }
@@ -378,7 +379,7 @@ impl Launcher for Scripts {
     fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
         let script = self.0[&launch.words[0]].clone();
         script.started.fetch_add(1, Ordering::SeqCst);
-        *script.launch.lock().unwrap() = Some(launch);
+        *script.launch.lock() = Some(launch);
         let (stdin, from) = tokio::io::duplex(64 << 10);
         let (to, stdout) = tokio::io::duplex(64 << 10);
         let (err, stderr) = tokio::io::duplex(64 << 10);

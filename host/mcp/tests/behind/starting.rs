@@ -56,19 +56,17 @@ async fn start_is_retried_after_a_while() {
     let shelf: Arc<Shelf> = Arc::default();
     let servers = json!({"s": {"command": "s"}});
     let behind = Behind::on(Arc::clone(&shelf), servers, &[("s", &script)]);
-    let told = std::sync::Mutex::new(0);
+    let told = parking_lot::Mutex::new(0);
     let mends = async {
         tokio::time::sleep(Duration::from_millis(600)).await;
         let started = script.started.load(Ordering::SeqCst);
         // A listing does not retry it.
-        assert_eq!((started, *told.lock().unwrap()), (1, 1));
+        assert_eq!((started, *told.lock()), (1, 1));
         shelf.clear();
         script.stillborn.store(false, Ordering::SeqCst);
     };
     let again = Duration::from_millis(50);
-    let asks = behind
-        .servers
-        .load_all(again, |_| *told.lock().unwrap() += 1);
+    let asks = behind.servers.load_all(again, |_| *told.lock() += 1);
     let both = async { tokio::join!(mends, asks) };
     let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
     assert!(ended.is_ok(), "it is not retried");

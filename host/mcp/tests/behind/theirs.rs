@@ -1,6 +1,7 @@
 //! Messages that servers send on their own, and the delivery of their results.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use mimir_core::call::{LogLine, Observer, Progress};
 use mimir_core::outcome::TrustLevel;
@@ -14,7 +15,7 @@ struct Seen(Mutex<Vec<Progress>>);
 
 impl Observer for Seen {
     fn progress(&self, progress: Progress) {
-        self.0.lock().unwrap().push(progress);
+        self.0.lock().push(progress);
     }
     fn log(&self, _: LogLine) {}
 }
@@ -27,7 +28,7 @@ async fn progress_reaches_the_observer() {
     call.observer = seen.clone();
     let outcome = behind.room.pipeline.call(call).await;
     assert_eq!(said(&outcome), "done");
-    let seen = seen.0.lock().unwrap();
+    let seen = seen.0.lock();
     assert_eq!(seen.len(), 50);
     assert!(seen.iter().all(|one| one.total == Some(50)));
     let message = seen[0].message.as_deref().unwrap();
@@ -43,7 +44,7 @@ async fn progress_right_before_the_end_is_delivered() {
         call.observer = seen.clone();
         let outcome = behind.room.pipeline.call(call).await;
         assert_eq!(said(&outcome), "done");
-        let seen = seen.0.lock().unwrap();
+        let seen = seen.0.lock();
         let steps: Vec<_> = seen.iter().map(|one| one.done).collect();
         assert_eq!(steps, [1, 2]);
     }
@@ -100,7 +101,7 @@ async fn result_errors_and_invalid_data_are_failures() {
 #[tokio::test]
 async fn call_invalid_arguments_never_reach_the_server() {
     let script = Script::new(Does::Answers(text("hello")));
-    script.tools.lock().unwrap()[0]["inputSchema"] =
+    script.tools.lock()[0]["inputSchema"] =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({"n": "x"})).await;

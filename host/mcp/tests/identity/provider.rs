@@ -1,6 +1,7 @@
 //! A fake identity provider: keys of each kind, and tokens signed with them.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -148,7 +149,7 @@ impl Provider {
         let keys = Arc::new(Mutex::new(Some(keys)));
         let has = Arc::clone(&keys);
         let site = Site::open(move |own, asked| {
-            let keys = has.lock().unwrap().clone();
+            let keys = has.lock().clone();
             match (asked.path.as_str(), keys) {
                 (_, None) => Answer::empty(503),
                 ("/.well-known/openid-configuration", _) => {

@@ -1,6 +1,7 @@
 //! A server with the test's own tools, and a client that implements the protocol line by line.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use mimir_core::approval::NoLedger;
@@ -43,7 +44,7 @@ pub struct Memory(Mutex<Vec<Value>>);
 impl Memory {
     /// Returns the codes of the ended calls; null for successful ones.
     pub fn codes(&self) -> Vec<Value> {
-        let events = self.0.lock().unwrap();
+        let events = self.0.lock();
         let calls = events.iter().filter(|event| event["event"] == "call");
         calls.map(|event| event["code"].clone()).collect()
     }
@@ -52,14 +53,14 @@ impl Memory {
 impl Memory {
     /// Returns the trace contexts of the calls; null for calls without one.
     pub fn traces(&self) -> Vec<Value> {
-        let events = self.0.lock().unwrap();
+        let events = self.0.lock();
         let calls = events.iter().filter(|event| event["event"] == "call");
         calls.map(|event| event["trace"].clone()).collect()
     }
 
     /// Returns the users of the calls.
     pub fn users(&self) -> Vec<String> {
-        let events = self.0.lock().unwrap();
+        let events = self.0.lock();
         let calls = events.iter().filter(|event| event["event"] == "call");
         let users = calls.filter_map(|event| event["user"].as_str());
         users.map(str::to_owned).collect()
@@ -67,7 +68,7 @@ impl Memory {
 
     /// Returns the server requests during calls, and the error codes of denied ones.
     pub fn wishes(&self) -> Vec<(String, Value)> {
-        let events = self.0.lock().unwrap();
+        let events = self.0.lock();
         let effects = events.iter().filter(|event| event["event"] == "effect");
         let word = |event: &Value| event["subject"].as_str().unwrap_or_default().to_owned();
         effects
@@ -79,7 +80,7 @@ impl Memory {
 impl AuditSink for Memory {
     fn record(&self, event: &Event) -> Result<(), AuditError> {
         let event = serde_json::to_value(event).unwrap();
-        self.0.lock().unwrap().push(event);
+        self.0.lock().push(event);
         Ok(())
     }
 }
@@ -129,7 +130,7 @@ impl Room {
         let refused = Arc::<Mutex<Vec<ToolError>>>::default();
         let hears = Arc::clone(&refused);
         let on_refusal = Arc::new(move |_: &str, error: &ToolError| {
-            hears.lock().unwrap().push(error.clone());
+            hears.lock().push(error.clone());
         });
         Self {
             server: Server::before(pipeline.clone(), asking, on_refusal, servers),

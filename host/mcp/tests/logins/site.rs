@@ -1,7 +1,8 @@
 //! A small web site on a local port, with responses defined by the test, which records its requests.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -89,20 +90,20 @@ impl Site {
 
     /// Returns the requests to paths with this prefix.
     pub fn asked(&self, path: &str) -> Vec<Asked> {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.asked.lock();
         let here = |one: &&Asked| one.path.starts_with(path);
         asked.iter().filter(here).cloned().collect()
     }
 
     /// Returns everything that was sent to it, as one text.
     pub fn all(&self) -> String {
-        format!("{:?}", self.asked.lock().unwrap())
+        format!("{:?}", self.asked.lock())
     }
 
     async fn speak(&self, stream: TcpStream, answer: &(impl Fn(&str, &Asked) -> Answer + Sync)) {
         let mut stream = BufReader::new(stream);
         while let Some(asked) = read(&mut stream).await {
-            self.asked.lock().unwrap().push(asked.clone());
+            self.asked.lock().push(asked.clone());
             let answer = answer(&self.url, &asked);
             let mut head = format!("HTTP/1.1 {} X\r\n", answer.status);
             for (name, value) in &answer.headers {

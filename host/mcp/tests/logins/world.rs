@@ -1,7 +1,8 @@
 //! A server that requires a login, its authorization server, and the person between them.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use mimir_core::config::Config;
 use mimir_core::launch::{Launch, Launched, Launcher};
@@ -93,7 +94,7 @@ impl Memory {
 
     /// Returns the only login as stored.
     pub fn only(&self) -> Value {
-        let all = self.all.lock().unwrap();
+        let all = self.all.lock();
         assert_eq!(all.len(), 1, "{:?}", all.keys());
         serde_json::from_str(all.values().next().unwrap()).unwrap()
     }
@@ -102,7 +103,7 @@ impl Memory {
     pub fn change(&self, change: impl FnOnce(&mut Value)) {
         let mut login = self.only();
         change(&mut login);
-        for text in self.all.lock().unwrap().values_mut() {
+        for text in self.all.lock().values_mut() {
             *text = login.to_string();
         }
         self.changed();
@@ -111,15 +112,15 @@ impl Memory {
 
 impl Logins for Memory {
     fn read(&self, key: &str) -> Result<Option<String>, ToolError> {
-        Ok(self.all.lock().unwrap().get(key).cloned())
+        Ok(self.all.lock().get(key).cloned())
     }
     fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
-        self.all.lock().unwrap().insert(key.into(), text.into());
+        self.all.lock().insert(key.into(), text.into());
         self.changed();
         Ok(())
     }
     fn remove(&self, key: &str) -> Result<(), ToolError> {
-        self.all.lock().unwrap().remove(key);
+        self.all.lock().remove(key);
         self.changed();
         Ok(())
     }
@@ -127,7 +128,7 @@ impl Logins for Memory {
         self.version.load(std::sync::atomic::Ordering::SeqCst)
     }
     fn turn(&self, _: &str) -> Result<Box<dyn Send>, ToolError> {
-        drop(self.turn.lock().unwrap());
+        drop(self.turn.lock());
         Ok(Box::new(()))
     }
 }
@@ -201,26 +202,12 @@ impl World {
         let ways = Arc::<Mutex<Ways>>::default();
         let given = Arc::<Mutex<Given>>::default();
         let (says, gives) = (Arc::clone(&ways), Arc::clone(&given));
-        let issuer = Site::open(move |own, asked| {
-            issues(
-                own,
-                asked,
-                &says.lock().unwrap(),
-                &mut gives.lock().unwrap(),
-            )
-        })
-        .await;
+        let issuer =
+            Site::open(move |own, asked| issues(own, asked, &says.lock(), &mut gives.lock())).await;
         let (says, gives, at) = (Arc::clone(&ways), Arc::clone(&given), issuer.url.clone());
-        let server = Site::open(move |own, asked| {
-            serves(
-                own,
-                &at,
-                asked,
-                &says.lock().unwrap(),
-                &gives.lock().unwrap(),
-            )
-        })
-        .await;
+        let server =
+            Site::open(move |own, asked| serves(own, &at, asked, &says.lock(), &gives.lock()))
+                .await;
         let (logins, notes) = (Arc::default(), Arc::default());
         let mut block = json!({"s": {"url": format!("{}/mcp", server.url)}});
         if oauth != json!({}) {
@@ -239,7 +226,7 @@ impl World {
     }
 
     pub fn set(&self, change: impl FnOnce(&mut Ways)) {
-        change(&mut self.ways.lock().unwrap());
+        change(&mut self.ways.lock());
     }
 
     /// Starts a login.
@@ -251,7 +238,7 @@ impl World {
     /// Returns the callback of the authorization server for an approved login.
     pub fn says_yes(&self, url: &str) -> String {
         let fields = fields(url);
-        let mut given = self.given.lock().unwrap();
+        let mut given = self.given.lock();
         given.count += 1;
         let code = format!("code-number-{}", given.count);
         let scope = fields.get("scope").cloned().unwrap_or_default();
@@ -275,7 +262,7 @@ impl World {
 
     /// Invalidates all issued tokens, optionally also the refresh tokens.
     pub fn forget(&self, refresh: bool) {
-        let mut given = self.given.lock().unwrap();
+        let mut given = self.given.lock();
         given.access.clear();
         if refresh {
             given.refresh.clear();

@@ -1,10 +1,11 @@
 //! A connection for a foreign program: checked like a request with the method `CONNECT`, and supervised by its bytes,
 //! since its content is encrypted by the program.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
@@ -290,6 +291,6 @@ impl Watch<'_> {
     }
 
     fn lock(&self) -> MutexGuard<'_, (Hold, Instant)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -1,9 +1,10 @@
 //! A resolver whose answers the test defines.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use mimir_core::backend::BoxFuture;
 use mimir_net::Resolver;
@@ -36,14 +37,14 @@ impl Names {
 
     /// Returns every name that was looked up.
     pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 
 impl Resolver for Names {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
-        self.asked.lock().unwrap().push(name.to_owned());
-        let mut all = self.answers.lock().unwrap();
+        self.asked.lock().push(name.to_owned());
+        let mut all = self.answers.lock();
         let answer = match all.get_mut(name) {
             Some(answers) if answers.len() > 1 => Ok(answers.remove(0)),
             Some(answers) => Ok(answers[0].clone()),

@@ -1,10 +1,11 @@
 //! Servers on loopback.
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -84,7 +85,7 @@ impl Site {
             let answer = Arc::clone(&answer);
             async move {
                 while let Some(head) = head(&mut stream).await {
-                    log.lock().unwrap().push(head.clone());
+                    log.lock().push(head.clone());
                     if stream.write_all(answer(&head).as_bytes()).await.is_err() {
                         return;
                     }
@@ -151,7 +152,7 @@ impl Site {
 
     /// Returns the heads of all requests, if the server records them.
     pub fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap().clone()
+        self.heads.lock().clone()
     }
 
     /// Returns a URL of this server by its address.

@@ -76,14 +76,14 @@ impl Lines {
 mod tests {
     use super::*;
     use mimir_core::call::LogLine;
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     #[derive(Default)]
     struct Seen(Mutex<Vec<String>>);
 
     impl Observer for Seen {
         fn progress(&self, progress: Progress) {
-            let mut seen = self.0.lock().unwrap();
+            let mut seen = self.0.lock();
             seen.push(progress.message.unwrap());
             assert_eq!(progress.done, seen.len() as u64);
         }
@@ -97,12 +97,12 @@ mod tests {
         lines.add(Stream::Stdout, b"one\ntw");
         lines.add(Stream::Stderr, b"err\n");
         lines.add(Stream::Stdout, b"o\r\nthree");
-        assert_eq!(*seen.0.lock().unwrap(), ["one", "err", "two"]);
+        assert_eq!(*seen.0.lock(), ["one", "err", "two"]);
         lines.end();
-        assert_eq!(seen.0.lock().unwrap().last().unwrap(), "three");
+        assert_eq!(seen.0.lock().last().unwrap(), "three");
         lines.add(Stream::Stdout, &b"x".repeat(1 << 20));
         lines.add(Stream::Stdout, &b"\n".repeat(10_000));
-        let seen = seen.0.lock().unwrap();
+        let seen = seen.0.lock();
         assert_eq!(seen.len(), LINES_MOST);
         assert!(seen.iter().all(|line| line.len() <= LINE_MOST));
     }

@@ -4,8 +4,9 @@
 use std::fmt;
 use std::io;
 
+use parking_lot::Mutex;
 #[cfg(target_os = "linux")]
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
 use super::process::Shared;
@@ -32,7 +33,7 @@ impl Session {
         &self,
         make: impl FnOnce() -> io::Result<Shared>,
     ) -> io::Result<Arc<Shared>> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         if let Some(shared) = &*shared {
             return Ok(Arc::clone(shared));
         }
@@ -43,11 +44,7 @@ impl Session {
     pub async fn connect(&self, port: u16) -> io::Result<tokio::net::TcpStream> {
         #[cfg(target_os = "linux")]
         {
-            let shared = self
-                .shared
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
+            let shared = self.shared.lock().clone();
             if let Some(shared) = shared {
                 return shared.connect(port).await;
             }

@@ -1,9 +1,10 @@
 //! Queue of compilations: each component is compiled once, however many calls wait for it, and as long as one of them
 //! does. Cancelling the last one cancels the compilation.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -70,9 +71,7 @@ impl CompileQueue {
     }
 
     fn under_way(&self) -> MutexGuard<'_, UnderWay> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock()
     }
 
     /// Waits for a free compiler, which is released when the result is dropped. A wait has an end: exceeding the

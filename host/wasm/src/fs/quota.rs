@@ -4,10 +4,11 @@
 //! length of a file counts, not its size on disk, so a sparse file counts in full. A file that is removed while open
 //! still takes its space, and releases it when it is closed.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::refusal::Fault;
 use super::resolve::Target;
@@ -78,7 +79,7 @@ impl Quota {
     }
 
     fn lock(&self) -> MutexGuard<'_, Used> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Checks that one more entry is allowed.

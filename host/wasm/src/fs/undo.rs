@@ -10,13 +10,14 @@
 //!
 //! Out of scope: permission to change a file, which was checked before.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mimir_core::clock::Deadline;
@@ -225,7 +226,7 @@ impl UndoRecorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Recording>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! HTTP clients of a plugin: one for each of its tools, created at the first request and reused with its connections
 //! for as long as the tool's network permissions stay the same.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
@@ -35,7 +36,7 @@ impl Clients {
             let same = Arc::ptr_eq(&link.reach, reach) || *link.reach == **reach;
             (same && *link.guard.policy() == reach.policy).then(|| link.clone())
         };
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.0.lock();
         if let Some(link) = kept(&lock()) {
             return link;
         }

@@ -1,6 +1,6 @@
 //! Headers of a request with placeholders, and their replacement by secrets.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use mimir_core::network::{Origin, Target};
@@ -60,14 +60,14 @@ impl Secrets {
                 value,
             });
         }
-        *self.revealed.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        *self.revealed.lock() = all;
         Ok(())
     }
 }
 
 impl Swap for Secrets {
     fn swap(&self, origin: &Origin, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue> {
-        let revealed = self.revealed.lock().unwrap_or_else(PoisonError::into_inner);
+        let revealed = self.revealed.lock();
         let mut all = revealed.iter();
         let found =
             all.find(|one| one.origin == *origin && one.name == *name && one.held == *value);

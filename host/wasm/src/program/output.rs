@@ -1,7 +1,8 @@
 //! stdout and stderr of a program: stored within limits, and passed line by line to the observer.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::Limits;
@@ -96,7 +97,7 @@ impl Sink {
     }
 
     fn lock(&self) -> MutexGuard<'_, Both> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Passes on incomplete lines at the end of the program.

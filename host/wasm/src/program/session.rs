@@ -5,8 +5,9 @@
 //! code runs, and a session whose files differ from those that a call may see is ended. Their number is limited, and
 //! an idle session ends by itself.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::call::Observer;
@@ -142,7 +143,7 @@ impl Seat {
 
 impl Sessions {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn end(&self, key: &Key) {
@@ -248,7 +249,7 @@ impl ProgramEngine {
             }
             Ok(Some(Err(_))) => {
                 sink.end();
-                let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let last = last.lock().take();
                 match last {
                     Some(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
                     Some(Err(error)) => Err(said(error, &sink)),
@@ -373,7 +374,7 @@ impl ProgramEngine {
             let ended = ready.go(&mut store).await;
             let ended = ended.map_err(|error| fault(&error, store.data()));
             // Before the store is dropped, which wakes the waiting caller.
-            *ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+            *ending.lock() = Some(ended);
         });
         Ok(Kept {
             key: key.clone(),

@@ -1,8 +1,9 @@
 //! Line editor of the chat, with completion and history. It reads on a thread, so that the rest is not blocked.
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -41,7 +42,7 @@ pub(super) struct Typist {
 const PROMPT: &str = "> ";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Typist {

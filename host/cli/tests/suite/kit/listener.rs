@@ -1,8 +1,9 @@
 //! A third-party MCP server over HTTP, on a local port.
 
+use parking_lot::Mutex;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -47,7 +48,6 @@ fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         seen.lock()
-            .unwrap()
             .push(format!("{head}{}", String::from_utf8_lossy(&body)));
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         let result = match message["method"].as_str() {
@@ -64,7 +64,7 @@ fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
         let called = message["method"] == "tools/call";
         if head.starts_with("get") {
             std::thread::sleep(Duration::from_millis(300));
-            seen.lock().unwrap().push(LISTENS.to_owned());
+            seen.lock().push(LISTENS.to_owned());
         }
         let (status, body) = match result {
             Value::Null if head.starts_with("post") => ("202 Accepted", String::new()),

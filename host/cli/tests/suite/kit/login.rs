@@ -1,9 +1,10 @@
 //! A server that requires a login, and its authorization server, both on one local port.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -48,7 +49,7 @@ fn answer(mut stream: &TcpStream, own: &str, seen: &Mutex<Vec<String>>) -> Optio
     let body = String::from_utf8(body).unwrap();
     let token = headers.get("authorization").cloned().unwrap_or_default();
     let line = format!("{} [{token}] {body}", first.trim());
-    seen.lock().unwrap().push(line);
+    seen.lock().push(line);
     let path = first.split(' ').nth(1)?;
     let (status, more, answer) = match path {
         "/.well-known/oauth-protected-resource/mcp" => {

@@ -2,10 +2,11 @@
 //! tool that runs it. A tool cannot declare the hosts of arbitrary commands, so commands reach what the settings
 //! allow, and a person is asked about the rest.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
@@ -47,7 +48,7 @@ impl CommandRequests {
     /// this host is not asked about again; plain requests are asked about one by one.
     pub(super) fn consented(&self, egress: Egress<'_>, evaluation: &Evaluation) {
         if egress.method == "CONNECT" {
-            let mut tunnels = self.tunnels.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tunnels = self.tunnels.lock();
             tunnels.extend(
                 evaluation
                     .asking()
@@ -58,7 +59,7 @@ impl CommandRequests {
 
     /// Returns true if a person has allowed this request after the same question.
     pub(super) fn has_answer(&self, egress: Egress<'_>, asked: &str) -> bool {
-        let tunnels = self.tunnels.lock().unwrap_or_else(PoisonError::into_inner);
+        let tunnels = self.tunnels.lock();
         egress.method == "CONNECT" && tunnels.contains(&question(egress, asked))
     }
 }

@@ -1,7 +1,8 @@
 //! Limits the number of concurrent calls and the calls per minute of a tool.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -75,7 +76,7 @@ impl Slots {
 
     fn plugin(&self, call: &Approved) -> Arc<Queue> {
         let location = call.tool().origin.location.as_str();
-        let mut plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plugins = self.plugins.lock();
         if let Some(queue) = plugins.get(location) {
             return Arc::clone(queue);
         }
@@ -90,7 +91,7 @@ impl Slots {
             return Ok(());
         };
         let name = call.tool().name();
-        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut minutes = self.minutes.lock();
         let times = minutes.entry(name.to_string()).or_default();
         while times
             .front()

@@ -3,7 +3,8 @@
 //!
 //! Out of scope: requests to the server itself, and starting a login.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -230,7 +231,7 @@ impl Bearer {
 
     /// Returns true if there are values to mask, which is not the case before the first login.
     pub(crate) fn has_values(&self) -> bool {
-        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now.lock();
         !now.values.is_empty()
     }
 
@@ -261,7 +262,7 @@ impl Bearer {
     }
 
     fn redactor(&self) -> Redactor {
-        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now.lock();
         now.redactor.clone()
     }
 
@@ -288,7 +289,7 @@ impl Bearer {
     /// Returns the stored login.
     fn load(&self) -> Result<Option<Arc<Kept>>, ToolError> {
         let version = self.deps.logins.version();
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.lock();
         if now.version != Some(version) {
             let kept = Kept::read(&*self.deps.logins, &self.server, &self.url)?;
             // A login of another authorization server, or of another client, does not belong to these settings.
@@ -371,7 +372,7 @@ impl Bearer {
     fn take(&self, kept: Kept) -> Result<Arc<Kept>, Ungranted> {
         let kept = Arc::new(kept);
         let version = self.deps.logins.version();
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.lock();
         now.put(version, Some(Arc::clone(&kept)));
         Ok(kept)
     }

@@ -2,7 +2,6 @@
 //!
 //! Out of scope: starting the server.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use mimir_core::{Code, ToolError};
@@ -28,11 +27,7 @@ impl Server {
         if self.known().is_some() {
             return None;
         }
-        let own = self
-            .fault
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let own = self.fault.lock().clone();
         let mut fault = own.or_else(|| self.kept_fault())?;
         let way = format!("run `mimir mcp test {}` to try it again", self.spec.name);
         let before = fault.way_out.to_vec();
@@ -42,7 +37,7 @@ impl Server {
 
     /// Clears the error after a successful start.
     pub(super) fn is_well(&self) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.fault.lock() = None;
     }
 
     /// Records the error of a failed start. A failure because mimir shuts down does not count.
@@ -52,7 +47,7 @@ impl Server {
         }
         let failed = serde_json::to_string(&Failed::now(error)).unwrap_or_default();
         self.deps.store.write(&self.fault_key(), &failed);
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        *self.fault.lock() = Some(error.clone());
         // A call of one of its known tools gets the error directly.
         if self.known().is_none() {
             self.changes.fetch_add(1, Ordering::AcqRel);
@@ -68,11 +63,7 @@ impl Server {
         let message =
             format!("the server `{name}` was not ready within {millis} ms (startTimeoutMs)");
         let mut error = ToolError::new(Code::Timeout, message);
-        let end = self
-            .last_end
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let end = self.last_end.lock().clone();
         if let Some(end) = &end {
             end.heard(&mut error);
         }
@@ -99,7 +90,7 @@ impl Server {
 
     /// Returns the error for a server that is not available, with the reason of its last failure.
     pub(super) fn unready(&self, mut message: String) -> ToolError {
-        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = self.fault.lock();
         let mut ways = Vec::new();
         if let Some(fault) = &*fault {
             message.push_str(": ");

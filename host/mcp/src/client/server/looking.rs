@@ -1,7 +1,7 @@
 //! Lists a server's tools, resources and prompts.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use mimir_core::ToolError;
 
@@ -54,7 +54,7 @@ impl Server {
         }
         let text = serde_json::to_string(&described).unwrap_or_default();
         let now = self.said(described);
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         let same = said
             .as_ref()
             .is_some_and(|said| said.described == now.described);

@@ -1,6 +1,6 @@
 //! Resources of a server that clients watch: only the first watcher subscribes, and the last one unsubscribes.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use mimir_core::ToolError;
 
@@ -14,7 +14,7 @@ impl Server {
         more: bool,
     ) -> Result<(), ToolError> {
         let (first, last) = {
-            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watched = self.watched.lock();
             let count = watched.entry(uri.to_owned()).or_default();
             *count = match more {
                 true => *count + 1,
@@ -34,7 +34,7 @@ impl Server {
             Err(error) => Err(error),
         };
         if told.is_err() && more {
-            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watched = self.watched.lock();
             watched.remove(uri);
         }
         told
@@ -43,7 +43,7 @@ impl Server {
     /// Subscribes to all watched resources after a restart of the server.
     pub(super) async fn watch_again(&self, link: &Link) {
         let watched: Vec<String> = {
-            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let watched = self.watched.lock();
             watched.keys().cloned().collect()
         };
         for uri in watched {

@@ -3,7 +3,8 @@
 //!
 //! Out of scope: the use of the keys.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
@@ -107,7 +108,7 @@ impl Shelf {
         algorithm: Algorithm,
     ) -> Option<Result<DecodingKey, NoKey>> {
         let keys = {
-            let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = self.now.lock();
             now.since.filter(|since| since.elapsed() < age)?;
             Arc::clone(&now.keys)
         };
@@ -124,14 +125,14 @@ impl Shelf {
     }
 
     fn are_there(&self, age: Duration) -> bool {
-        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now.lock();
         now.since.is_some_and(|since| since.elapsed() < age)
     }
 
     /// Returns the fetch in progress, or starts one; none if it is too early for another. The fetch continues after
     /// its caller has gone: otherwise a client without a token could keep it from ever completing.
     fn ask(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.lock();
         if let Some(asking) = now.asking.as_ref().filter(|one| one.has_changed().is_ok()) {
             return Some(asking.clone());
         }
@@ -150,7 +151,7 @@ impl Shelf {
     }
 
     fn put(&self, keys: Result<Vec<Jwk>, ToolError>) {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.lock();
         now.asked = Some(Instant::now());
         match keys {
             Ok(keys) => {

@@ -1,9 +1,9 @@
 //! Connection to a container engine: its properties, and the removal of containers.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -206,7 +206,7 @@ impl Engine {
     /// Queues a container for removal on a separate thread, since the caller may be unable to wait. The folders that
     /// its command could write to are checked afterwards.
     pub(super) fn discard(&self, what: Discarded) {
-        let mut cleaner = self.cleaner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cleaner = self.cleaner.lock();
         if cleaner.is_none() {
             let (to_do, done) = unbounded_channel();
             let docker = self.docker.clone();
@@ -224,10 +224,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let cleaner = self
-            .cleaner
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let cleaner = self.cleaner.get_mut();
         if let Some((to_do, thread)) = cleaner.take() {
             drop(to_do);
             let join = move || {

@@ -5,9 +5,10 @@
 //!
 //! The pool does not know which command runs. It hands out containers, and takes none back.
 
+use parking_lot::Mutex;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bollard::container::AttachContainerResults;
@@ -258,8 +259,8 @@ impl Pool {
         (ready.blueprint == *blueprint).then_some(ready.container)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Ready>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Ready>> {
+        self.ready.lock()
     }
 }
 
@@ -354,13 +355,13 @@ mod tests {
                 let name = name.split('&').next().unwrap();
                 done.asked.store(true, Ordering::Relaxed);
                 std::thread::sleep(MAKING);
-                done.made.lock().unwrap().push(name.to_owned());
+                done.made.lock().push(name.to_owned());
                 Some(("201 Created", r#"{"Id": "a", "Warnings": []}"#))
             }
             "DELETE" => {
-                let made = done.made.lock().unwrap();
+                let made = done.made.lock();
                 let hit = made.iter().find(|name| path.contains(name.as_str()));
-                done.removed.lock().unwrap().extend(hit.cloned());
+                done.removed.lock().extend(hit.cloned());
                 Some(match hit {
                     Some(_) => ("200 OK", "{}"),
                     None => ("404 Not Found", r#"{"message": "no such container"}"#),
@@ -390,8 +391,8 @@ mod tests {
             });
             drop(runtime);
             // Here the program could end.
-            let removed = done.removed.lock().unwrap();
-            assert_eq!((removed.len(), &*removed), (1, &*done.made.lock().unwrap()));
+            let removed = done.removed.lock();
+            assert_eq!((removed.len(), &*removed), (1, &*done.made.lock()));
         }
     }
 }

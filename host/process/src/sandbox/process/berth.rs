@@ -4,10 +4,11 @@
 //! Here a thread is moved once, and the processes that it forks start in its groups. When a command has ended, its
 //! groups and their thread are reused by the next command with the same limits.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::io;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use super::cgroup::{FIRST, Groups, Tree};
@@ -48,7 +49,7 @@ pub(super) struct Lent {
 impl Berths {
     /// Returns a thread in groups with these limits.
     pub(super) fn take(&self, tree: &Tree, bounds: &Bounds) -> Result<Lent, Fault> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         let same = idle.iter().position(|berth| berth.bounds == *bounds);
         let waiting = same.map(|at| idle.swap_remove(at));
         drop(idle);
@@ -137,7 +138,7 @@ impl Drop for Lent {
         if berth.groups.in_use() > LEFT_MOST {
             return;
         }
-        let mut idle = home.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = home.lock();
         // The thread that has been idle longest is dropped.
         let oldest = (idle.len() >= IDLE_MOST).then(|| idle.remove(0));
         idle.push(berth);
@@ -172,7 +173,7 @@ mod tests {
         assert_ne!(berths.take(&tree, &other).unwrap().run(who).unwrap(), first);
         let all: Vec<_> = (0..10).map(|_| berths.take(&tree, &one).unwrap()).collect();
         drop(all);
-        assert_eq!(berths.idle.lock().unwrap().len(), IDLE_MOST);
+        assert_eq!(berths.idle.lock().len(), IDLE_MOST);
     }
 
     #[test]

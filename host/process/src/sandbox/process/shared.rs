@@ -4,9 +4,10 @@
 //! so it has no privileges over the shared resources. No process remains in the namespaces: they last as long as this
 //! process holds them open, and a short-lived child enters them to open resources there.
 
+use parking_lot::Mutex;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -77,9 +78,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let (Some(home), Some(listener)) = (self.home.upgrade(), self.listener.take()) {
-            home.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(listener);
+            home.lock().push(listener);
         }
     }
 }
@@ -117,7 +116,7 @@ impl Shared {
 
     /// Returns a mount of the temporary folder for one command.
     pub(super) fn folder(&self) -> io::Result<OwnedFd> {
-        let waiting = || self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = || self.folders.lock();
         if let Some(one) = waiting().pop() {
             return Ok(one);
         }
@@ -129,11 +128,7 @@ impl Shared {
 
     /// Returns a listener for the proxy of one command.
     pub(super) fn listener(&self) -> io::Result<Lease> {
-        let free = || {
-            self.listeners
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
+        let free = || self.listeners.lock();
         let waiting = free().pop();
         let listener = match waiting {
             Some(listener) => listener,

@@ -1,8 +1,9 @@
 //! Network access through a proxy: the requests that it allows and refuses, and the lack of any other connection.
 
+use parking_lot::Mutex;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -39,7 +40,7 @@ impl Site {
                     let count = stream.read(&mut head).unwrap_or(0);
                     let speaks_tls = head.starts_with(&[22, 3]);
                     let head = String::from_utf8_lossy(&head[..count]).into_owned();
-                    heard.lock().unwrap().push(head);
+                    heard.lock().push(head);
                     let _ = stream.write_all(match speaks_tls {
                         true => ALERT,
                         false => {
@@ -47,7 +48,7 @@ impl Site {
                         }
                     });
                     let _ = stream.read_to_end(&mut Vec::new());
-                    heard.lock().unwrap().push("ended".to_owned());
+                    heard.lock().push("ended".to_owned());
                 });
             }
         });
@@ -59,7 +60,7 @@ impl Site {
     }
 
     pub fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+        self.heard.lock().clone()
     }
 
     /// A proxy that allows only this site, by the name `site.test`.
@@ -91,7 +92,7 @@ struct Noted(Arc<Mutex<Vec<String>>>);
 
 impl Refused for Noted {
     fn refused<'a>(&'a self, _: &'a Target, _: &'a Method, error: Error) -> BoxFuture<'a, Error> {
-        self.0.lock().unwrap().push(error.to_string());
+        self.0.lock().push(error.to_string());
         Box::pin(std::future::ready(error))
     }
 }
@@ -229,7 +230,7 @@ async fn tunnel_to_another_name_or_with_something_else_than_tls_is_cut() {
         let heard = site.heard();
         let nothing = heard.iter().all(|one| one.is_empty() || one == "ended");
         assert!(nothing, "{data}: {heard:?}");
-        let refused = site.refused.lock().unwrap();
+        let refused = site.refused.lock();
         let told = refused.first().is_some_and(|first| first.contains(why));
         assert!(told, "{data}: {refused:?}");
     }
@@ -250,7 +251,7 @@ async fn tunnel_reads_a_hello_over_packets_and_records_and_cuts_what_follows() {
         );
         let said = says(&site, &program).await;
         assert_eq!(said.out, "15030300020228\n", "{data}: {said:?}");
-        assert!(site.refused.lock().unwrap().is_empty());
+        assert!(site.refused.lock().is_empty());
     }
     let site = Site::new();
     let program = format!(
@@ -259,7 +260,7 @@ s.sendall(record(b'x' * 50, 23)); s.sendall(b'raw bytes')\nprint(s.recv(100).hex
         site.port
     );
     let said = says(&site, &program).await;
-    let refused = site.refused.lock().unwrap();
+    let refused = site.refused.lock();
     assert!(
         refused.iter().any(|one| one.contains("not a TLS record")),
         "{refused:?} {said:?}"

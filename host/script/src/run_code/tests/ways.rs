@@ -1,6 +1,7 @@
 //! Selection of the backend for code, with fake engines and sandboxes.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::approval::NoLedger;
@@ -90,7 +91,7 @@ impl Runner for Sandboxes {
         command: Permitted,
         _: Arc<dyn Observer>,
     ) -> BoxFuture<'_, Result<Finished, ToolError>> {
-        self.ran.lock().unwrap().push(command.command().place);
+        self.ran.lock().push(command.command().place);
         Box::pin(std::future::ready(Ok(finished(0, "by a command", ""))))
     }
 }
@@ -140,7 +141,7 @@ async fn call(
     let outcome = Pipeline::new(world, ports)
         .call(Call::new("run_code", arguments, context))
         .await;
-    let ran = sandboxes.ran.lock().unwrap().clone();
+    let ran = sandboxes.ran.lock().clone();
     (outcome, ran)
 }
 

@@ -3,8 +3,9 @@
 //! Each call brings the limit of the rules that it runs under. So a changed limit holds from the next call on, and the
 //! tools of one plugin can have different limits.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -57,7 +58,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
