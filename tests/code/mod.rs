@@ -3,6 +3,7 @@
 //! A tool of this test passes code directly to the engines, so that nothing else can affect the result.
 
 mod agreement;
+mod calculator;
 mod hostile;
 mod library;
 mod node;

@@ -7,6 +7,8 @@
 //!
 //! Never here: rights. What may not be written or run, the host refuses.
 
+#[cfg(any(target_os = "wasi", test))]
+mod bc;
 #[cfg(target_os = "wasi")]
 mod disk;
 #[cfg(target_os = "wasi")]

@@ -8,6 +8,7 @@ use bashkit::{
     Bash, ExecOptions, ExecutionLimits, FsLimits, InMemoryFs, MemoryLimits, PosixFs, SessionLimits,
 };
 
+use crate::bc::BcBuiltin;
 use crate::disk::Disk;
 use crate::outside::{self, Execute, Fetch, Guest, Log, Progress, Python, Sleep, Storage, Tool};
 
@@ -75,6 +76,7 @@ async fn run(script: &str, stdin: Vec<u8>) -> i32 {
                 .max_array_entries(usize::MAX),
         )
         .username("user")
+        .builtin("bc", Box::new(BcBuiltin))
         .builtin("sleep", Box::new(Sleep))
         .builtin("python3", Box::new(Python))
         .builtin("python", Box::new(Python))

@@ -1,9 +1,10 @@
 //! Lifecycle of a server: started on demand, restarted after a failure, stopped when idle.
 
+use parking_lot::Mutex as Lock;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as Lock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use mimir_core::launch::Launcher;

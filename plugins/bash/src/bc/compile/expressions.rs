@@ -1,0 +1,291 @@
+//! Expressions of bc, by the binding powers of their operators.
+
+use super::super::lexer::BcToken;
+use super::super::program::{
+    BcInstruction, BinaryOperator, CallArgument, LanguageFunction, NameTable, NumberPlace,
+    NumberRelation,
+};
+use super::{BcCompiler, CompileStop, Compiled};
+
+/// Binding powers, from weak to strong. Assignments bind stronger than relations, and a sign stronger than `^`.
+pub(super) mod power {
+    pub const OR: u8 = 1;
+    pub const AND: u8 = 2;
+    pub const NOT: u8 = 3;
+    pub const RELATION: u8 = 4;
+    pub const ASSIGNMENT: u8 = 5;
+    pub const SUM: u8 = 6;
+    pub const PRODUCT: u8 = 7;
+    pub const RAISE: u8 = 8;
+    pub const SIGN: u8 = 9;
+}
+
+/// The kind of an expression, which decides what its statement prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExpressionKind {
+    Value,
+    Assignment,
+    /// A call of a function without a value.
+    Void,
+}
+
+impl BcCompiler<'_> {
+    /// Returns true if the token after the current one is a symbol.
+    pub(super) fn peek_symbol(&self, symbol: &str) -> bool {
+        let mut ahead = self.lexer.clone();
+        matches!(ahead.read_token(), BcToken::Symbol(found) if found == symbol)
+    }
+
+    /// An expression whose value is used.
+    pub(super) fn compile_operand(&mut self, names: &mut NameTable, least: u8) -> Compiled<()> {
+        if self.compile_expression(names, least)? == ExpressionKind::Void {
+            self.report("void expression: the function has no value");
+        }
+        Ok(())
+    }
+
+    /// An expression of operators that bind at least as strongly as `least`.
+    pub(super) fn compile_expression(
+        &mut self,
+        names: &mut NameTable,
+        least: u8,
+    ) -> Compiled<ExpressionKind> {
+        self.enter()?;
+        let mut kind = self.compile_prefix(names)?;
+        while let BcToken::Symbol(symbol) = self.token {
+            let strength = match symbol {
+                "||" => power::OR,
+                "&&" => power::AND,
+                "+" | "-" => power::SUM,
+                "*" | "/" | "%" => power::PRODUCT,
+                "^" => power::RAISE,
+                _ if NumberRelation::from_symbol(symbol).is_some() => power::RELATION,
+                _ => break,
+            };
+            if strength < least {
+                break;
+            }
+            if kind == ExpressionKind::Void {
+                self.report("void expression: the function has no value");
+            }
+            kind = ExpressionKind::Value;
+            self.advance();
+            if strength <= power::AND {
+                self.compile_logic(names, symbol, strength)?;
+                continue;
+            }
+            let right = if symbol == "^" {
+                strength
+            } else {
+                strength + 1
+            };
+            self.compile_operand(names, right)?;
+            if let Some(operator) = BinaryOperator::from_symbol(symbol) {
+                self.emit(BcInstruction::Binary(operator));
+            } else if let Some(relation) = NumberRelation::from_symbol(symbol) {
+                self.emit(BcInstruction::Compare(relation));
+            }
+        }
+        self.nesting -= 1;
+        Ok(kind)
+    }
+
+    /// The right side of `&&` or `||`, which is not evaluated if the left side decides.
+    fn compile_logic(&mut self, names: &mut NameTable, symbol: &str, strength: u8) -> Compiled<()> {
+        let decides = symbol == "||";
+        let jump = if decides {
+            BcInstruction::JumpIfNonzero(0)
+        } else {
+            BcInstruction::JumpIfZero(0)
+        };
+        let left = self.emit(jump.clone());
+        self.compile_operand(names, strength + 1)?;
+        let right = self.emit(jump);
+        self.emit(BcInstruction::Truth(!decides));
+        let end = self.emit(BcInstruction::Jump(0));
+        self.land_jump(left);
+        self.land_jump(right);
+        self.emit(BcInstruction::Truth(decides));
+        self.land_jump(end);
+        Ok(())
+    }
+
+    fn compile_prefix(&mut self, names: &mut NameTable) -> Compiled<ExpressionKind> {
+        let begins = match self.token {
+            BcToken::Number(_) | BcToken::Name(_) | BcToken::Keyword(_) => true,
+            BcToken::Symbol(symbol) => ["(", "-", "!", "++", "--"].contains(&symbol),
+            BcToken::Text(_) | BcToken::Newline | BcToken::End => false,
+        };
+        // The token stays, so that the rest of the line is skipped from it.
+        if !begins {
+            return Err(CompileStop::Syntax);
+        }
+        match self.advance() {
+            BcToken::Number(text) => {
+                self.emit(BcInstruction::Literal(text.into()));
+            }
+            BcToken::Symbol("(") => {
+                self.compile_operand(names, power::OR)?;
+                self.expect_symbol(")")?;
+            }
+            BcToken::Symbol("-") => {
+                self.compile_operand(names, power::SIGN)?;
+                self.emit(BcInstruction::Negate);
+            }
+            BcToken::Symbol("!") => {
+                self.compile_operand(names, power::NOT + 1)?;
+                self.emit(BcInstruction::Not);
+            }
+            BcToken::Symbol(symbol @ ("++" | "--")) => {
+                if !matches!(self.token, BcToken::Name(_) | BcToken::Keyword(_)) {
+                    return Err(CompileStop::Syntax);
+                }
+                let token = self.advance();
+                let place = self.compile_place(names, token)?;
+                self.emit_step(place, symbol, false);
+            }
+            BcToken::Name(name) if self.token == BcToken::Symbol("(") => {
+                return self.compile_call(names, &name);
+            }
+            BcToken::Keyword("scale") if self.token == BcToken::Symbol("(") => {
+                self.compile_application(names, LanguageFunction::Scale)?;
+            }
+            BcToken::Keyword("length") => {
+                self.compile_application(names, LanguageFunction::Length)?;
+            }
+            BcToken::Keyword("sqrt") => {
+                self.compile_application(names, LanguageFunction::SquareRoot)?;
+            }
+            BcToken::Keyword("read") => {
+                self.expect_symbol("(")?;
+                self.expect_symbol(")")?;
+                self.emit(BcInstruction::Read);
+            }
+            token => {
+                let place = self.compile_place(names, token)?;
+                return self.compile_named(names, place);
+            }
+        }
+        Ok(ExpressionKind::Value)
+    }
+
+    /// The argument of a function that is part of the language.
+    fn compile_application(
+        &mut self,
+        names: &mut NameTable,
+        function: LanguageFunction,
+    ) -> Compiled<()> {
+        self.expect_symbol("(")?;
+        self.compile_operand(names, power::OR)?;
+        self.expect_symbol(")")?;
+        self.emit(BcInstruction::Apply(function));
+        Ok(())
+    }
+
+    fn compile_call(&mut self, names: &mut NameTable, name: &str) -> Compiled<ExpressionKind> {
+        self.expect_symbol("(")?;
+        let function = names.intern_name(name);
+        let mut arguments = Vec::new();
+        if !self.accept_symbol(")") {
+            loop {
+                arguments.push(self.compile_argument(names)?);
+                if !self.accept_symbol(",") {
+                    break;
+                }
+            }
+            self.expect_symbol(")")?;
+        }
+        self.emit(BcInstruction::Call {
+            function,
+            arguments: arguments.into(),
+        });
+        if names.void_functions.contains(&function) {
+            Ok(ExpressionKind::Void)
+        } else {
+            Ok(ExpressionKind::Value)
+        }
+    }
+
+    fn compile_argument(&mut self, names: &mut NameTable) -> Compiled<CallArgument> {
+        if let BcToken::Name(name) = &self.token {
+            let mut ahead = self.lexer.clone();
+            let is_array = ahead.read_token() == BcToken::Symbol("[")
+                && ahead.read_token() == BcToken::Symbol("]");
+            if is_array {
+                let number = names.intern_name(name);
+                for _ in 0..3 {
+                    self.advance();
+                }
+                return Ok(CallArgument::Array(number));
+            }
+        }
+        self.compile_operand(names, power::OR)?;
+        Ok(CallArgument::Value)
+    }
+
+    /// A location, from its first token, which was taken. The index of an element is left on the stack.
+    fn compile_place(&mut self, names: &mut NameTable, token: BcToken) -> Compiled<NumberPlace> {
+        Ok(match token {
+            BcToken::Name(name) => {
+                let number = names.intern_name(&name);
+                if !self.accept_symbol("[") {
+                    return Ok(NumberPlace::Variable(number));
+                }
+                self.compile_operand(names, power::OR)?;
+                self.expect_symbol("]")?;
+                NumberPlace::Element(number)
+            }
+            BcToken::Keyword("scale") => NumberPlace::Scale,
+            BcToken::Keyword("ibase") => NumberPlace::InputBase,
+            BcToken::Keyword("obase") => NumberPlace::OutputBase,
+            BcToken::Keyword("last") => NumberPlace::Last,
+            _ => return Err(CompileStop::Syntax),
+        })
+    }
+
+    /// The rest of an expression that begins with a location: an assignment, a step, or nothing.
+    fn compile_named(
+        &mut self,
+        names: &mut NameTable,
+        place: NumberPlace,
+    ) -> Compiled<ExpressionKind> {
+        let BcToken::Symbol(symbol) = self.token else {
+            self.emit(BcInstruction::Load(place));
+            return Ok(ExpressionKind::Value);
+        };
+        if symbol == "++" || symbol == "--" {
+            self.advance();
+            self.emit_step(place, symbol, true);
+            return Ok(ExpressionKind::Value);
+        }
+        let operator = symbol
+            .strip_suffix('=')
+            .and_then(BinaryOperator::from_symbol);
+        if symbol != "=" && operator.is_none() {
+            self.emit(BcInstruction::Load(place));
+            return Ok(ExpressionKind::Value);
+        }
+        self.advance();
+        if operator.is_some() {
+            if matches!(place, NumberPlace::Element(_)) {
+                self.emit(BcInstruction::Duplicate);
+            }
+            self.emit(BcInstruction::Load(place));
+        }
+        self.compile_operand(names, power::ASSIGNMENT)?;
+        if let Some(operator) = operator {
+            self.emit(BcInstruction::Binary(operator));
+        }
+        self.emit(BcInstruction::Store(place));
+        Ok(ExpressionKind::Assignment)
+    }
+
+    fn emit_step(&mut self, place: NumberPlace, symbol: &str, leaves_old: bool) {
+        let amount = if symbol == "++" { 1 } else { -1 };
+        self.emit(BcInstruction::Step {
+            place,
+            amount,
+            leaves_old,
+        });
+    }
+}
