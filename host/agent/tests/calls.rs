@@ -48,7 +48,7 @@ async fn a_call_is_made_and_its_result_goes_back() {
         );
         assert_eq!(room.talk.model, "local/m");
         // The conversation is saved after the question, the call and its result: a later crash loses none of them.
-        assert_eq!(*room.seen.lengths.lock().unwrap(), [1, 2, 3]);
+        assert_eq!(*room.seen.lengths.lock(), [1, 2, 3]);
     }
 }
 
@@ -61,7 +61,7 @@ async fn the_key_is_sent_and_kept_to_itself() {
         assert!(head.contains(crate::kit::KEY), "{api:?}");
         let kept = serde_json::to_string(&room.talk).unwrap();
         assert!(!kept.contains(crate::kit::KEY));
-        let seen = serde_json::to_string(&*room.seen.events.lock().unwrap()).unwrap();
+        let seen = serde_json::to_string(&*room.seen.events.lock()).unwrap();
         assert!(!seen.contains(crate::kit::KEY));
         assert!(
             !room

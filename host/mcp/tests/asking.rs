@@ -173,7 +173,7 @@ async fn approval_without_forms_logs_the_hint_for_the_person() {
             "{result}"
         );
     }
-    assert_eq!(room.refused.lock().unwrap().len(), 2);
+    assert_eq!(room.refused.lock().len(), 2);
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 

@@ -151,7 +151,7 @@ async fn library(settings: Value) -> (Behind, Wire) {
     use base64::Engine as _;
     let script = Script::new(Does::Answers(text("hello")));
     {
-        let mut also = script.also.lock().unwrap();
+        let mut also = script.also.lock();
         let listed = json!({"resources": [{"uri": "file:///a.json", "name": "a"}]});
         also.insert("resources/list", listed);
         also.insert("resources/templates/list", json!({"resourceTemplates": []}));

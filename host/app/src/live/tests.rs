@@ -196,7 +196,7 @@ async fn live_begins_with_what_is_known_and_describes_the_rest_later() {
     let left_out = Mutex::new(0);
     let follow = live.follow(SOON, |_, news| {
         if let News::World { world, .. } = news {
-            *left_out.lock().unwrap() = world.registry.quarantined().len();
+            *left_out.lock() = world.registry.quarantined().len();
         }
         Ok::<(), ToolError>(())
     });
@@ -204,11 +204,7 @@ async fn live_begins_with_what_is_known_and_describes_the_rest_later() {
         ended = follow => panic!("it goes on: {ended:?}"),
         done = described.wait_for(|done| *done) => assert!(done.is_ok()),
     }
-    assert_eq!(
-        *left_out.lock().unwrap(),
-        1,
-        "what was found out counts by then"
-    );
+    assert_eq!(*left_out.lock(), 1, "what was found out counts by then");
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn a_person_logs_in_and_out_and_nobody_sees_the_token() {
     let login: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(login["login"]["issuer"], url.as_str());
     let mut told = format!("{out}{err}");
-    let codes = seen.lock().unwrap().join("\n");
+    let codes = seen.lock().join("\n");
     assert!(!codes.contains("evil"), "{codes}");
 
     let file = kit::config(home).join("secrets.json");
@@ -159,7 +159,7 @@ fn a_person_logs_in_and_out_and_nobody_sees_the_token() {
         told.push_str(&format!("{args:?}\n{out}{err}"));
     }
     assert!(told.contains("logged in by"), "{told}");
-    let sent = seen.lock().unwrap().join("\n");
+    let sent = seen.lock().join("\n");
     assert!(sent.contains(&format!("[Bearer {TOKEN}]")), "{sent}");
     told.push_str(&all(&home.join(".mimir")));
     assert!(!told.contains(TOKEN) && !told.contains(REFRESH), "{told}");
@@ -202,7 +202,7 @@ fn a_login_that_nobody_answers_ends() {
     assert!(page.starts_with("HTTP/1.1 400"), "{page}");
     let (code, out, _) = waiting.end();
     assert_eq!(code, 3, "{out}");
-    assert!(!seen.lock().unwrap().join("\n").contains("/token"));
+    assert!(!seen.lock().join("\n").contains("/token"));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_checkout_begins_no_login_before_it_is_accepted() {
     let (code, _, err) = run(home, &["mcp", "login", "web"]);
     assert_eq!(code, 3, "{err}");
     assert!(err.contains("mimir policy accept"), "{err}");
-    assert!(seen.lock().unwrap().is_empty());
+    assert!(seen.lock().is_empty());
     // Programs and unknown servers have no login.
     for (name, code) in [("none", 2), ("web2", 2)] {
         assert_eq!(run(home, &["mcp", "login", name]).0, code);

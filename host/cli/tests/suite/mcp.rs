@@ -454,7 +454,7 @@ fn a_server_over_http_is_reached_and_no_other() {
     let (code, called) = json_of(home, &["call", "mcp_web_go", "{}", "--approve", "always"]);
     assert_eq!(code, 0, "{called}");
     assert_eq!(called["content"][0]["text"], "over http");
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     assert!(
         seen.iter()
             .all(|one| one == LISTENS || one.contains("x-key: of-mine")),

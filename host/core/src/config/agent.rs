@@ -305,19 +305,4 @@ mod tests {
         );
         assert_eq!(own.instructions.as_deref(), Some("x"));
     }
-
-    #[test]
-    fn agent_lowering_names_no_key_that_a_file_leaves_out() {
-        for below in AgentSettings::default().numbers().map(|(key, _, _)| key) {
-            for value in [1_000, 900_000] {
-                let below = block(json!({ below: value, "instructions": "mine", "maxCost": 2 }));
-                let mut keys = Vec::new();
-                AgentSettings::default().lowering(&below, &mut keys);
-                assert!(keys.is_empty(), "{below:?}: {keys:?}");
-            }
-        }
-        let (below, mut keys) = (block(json!({"maxTurns": 2})), Vec::new());
-        block(json!({"maxTurns": 3})).lowering(&below, &mut keys);
-        assert_eq!(keys, ["agent"]);
-    }
 }

@@ -228,7 +228,7 @@ async fn elicitation_is_limited_and_rejects_urls() {
 /// Waits for the answer to the request that the server makes on demand.
 async fn answered(script: &Script) -> Value {
     for _ in 0..400 {
-        let heard = script.heard.lock().unwrap().clone();
+        let heard = script.heard.lock().clone();
         if let Some(answer) = heard.iter().find(|one| one["id"] == "out") {
             return answer.clone();
         }
@@ -239,7 +239,7 @@ async fn answered(script: &Script) -> Value {
 
 fn asks_when_told(does: Does) -> Script {
     let script = Script::new(does);
-    *script.telling.lock().unwrap() =
+    *script.telling.lock() =
         json!({"jsonrpc": "2.0", "id": "out", "method": "elicitation/create", "params": form()});
     script
 }

@@ -34,7 +34,7 @@ async fn told(script: &Script, count: usize) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{:?}", script.heard.lock().unwrap());
+    panic!("{:?}", script.heard.lock());
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn server_broken_tools_are_left_out_alone() {
     list["inputSchema"] = json!([1]);
     let mut out = tool("out");
     out["outputSchema"] = json!({"type": "object", "properties": 5});
-    *script.tools.lock().unwrap() = vec![
+    *script.tools.lock() = vec![
         tool("go"),
         tool("go"),
         tool("re-read"),
@@ -243,7 +243,7 @@ async fn server_results_must_match_the_output_schema() {
     let script = Script::new(Does::Answers(json!({
         "content": [], "structuredContent": {"sum": "three"},
     })));
-    script.tools.lock().unwrap()[0]["outputSchema"] =
+    script.tools.lock()[0]["outputSchema"] =
         json!({"type": "object", "properties": {"sum": {"type": "integer"}}});
     let behind = Behind::one(&script).open().await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
@@ -259,7 +259,7 @@ async fn server_output_has_secrets_masked() {
     script
         .stillborn
         .store(true, std::sync::atomic::Ordering::SeqCst);
-    *script.last_words.lock().unwrap() = format!("bad token {VALUE}\n");
+    *script.last_words.lock() = format!("bad token {VALUE}\n");
     let shelf = std::sync::Arc::<super::Shelf>::default();
     let servers = json!({"s": {"command": "s"}});
     let behind = Behind::on(shelf.clone(), servers.clone(), &[("s", &script)]);
@@ -276,8 +276,8 @@ async fn server_output_has_secrets_masked() {
     script
         .stillborn
         .store(false, std::sync::atomic::Ordering::SeqCst);
-    script.tools.lock().unwrap()[0]["description"] = json!(format!("uses {VALUE}"));
-    script.tools.lock().unwrap()[0]["inputSchema"] =
+    script.tools.lock()[0]["description"] = json!(format!("uses {VALUE}"));
+    script.tools.lock()[0]["inputSchema"] =
         json!({"type": "object", "properties": {"password": {"type": "string", "default": VALUE}}});
     let shelf = std::sync::Arc::<super::Shelf>::default();
     let behind = Behind::on(shelf.clone(), servers, &[("s", &script)]);
@@ -404,7 +404,7 @@ async fn unstarted(server: serde_json::Value, words: String) -> mimir_core::Tool
     let dead = Script::new(Does::Answers(text("never")));
     let sure = std::sync::atomic::Ordering::SeqCst;
     dead.stillborn.store(true, sure);
-    *dead.last_words.lock().unwrap() = words;
+    *dead.last_words.lock() = words;
     let behind = Behind::on(Default::default(), json!({"s": server}), &[("s", &dead)]);
     behind.servers.test("s").await.unwrap().unwrap_err()
 }

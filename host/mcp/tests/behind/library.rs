@@ -11,7 +11,7 @@ pub fn script() -> Script {
     let mut script = Script::new(Does::Answers(text("hello")));
     script.can = json!({"resources": {"subscribe": true}, "prompts": {}, "completions": {}});
     let words = json!({"type": "text", "text": "words"});
-    let mut also = script.also.lock().unwrap();
+    let mut also = script.also.lock();
     also.insert(
         "resources/list",
         json!({"resources": [
@@ -227,7 +227,7 @@ async fn completion_values_are_limited() {
 #[tokio::test]
 async fn subscription_updates_reach_only_the_subscriber() {
     let script = script();
-    *script.telling.lock().unwrap() = json!({"jsonrpc": "2.0",
+    *script.telling.lock() = json!({"jsonrpc": "2.0",
         "method": "notifications/resources/updated", "params": {"uri": "file:///a.txt"}});
     let behind = on(&script, json!({})).open().await;
     let mut watches = behind.room.client(json!({})).await;
@@ -252,7 +252,7 @@ async fn subscription_updates_reach_only_the_subscriber() {
 async fn library_invalid_answer_is_an_error() {
     let script = script();
     let none = json!({"contents": [{"uri": "file:///a", "blob": "%%%"}]});
-    script.also.lock().unwrap().insert("resources/read", none);
+    script.also.lock().insert("resources/read", none);
     let behind = on(&script, json!({})).open().await;
     let mut wire = behind.room.client(json!({})).await;
     let answer = wire
@@ -269,7 +269,7 @@ async fn library_of_an_older_server_suits_both_generations() {
     let script = script();
     // The server declares the answer cacheable for everyone: here each read is checked for its person.
     let kept = json!({"contents": [], "ttlMs": 60_000, "cacheScope": "public"});
-    script.also.lock().unwrap().insert("resources/read", kept);
+    script.also.lock().insert("resources/read", kept);
     let behind = on(&script, json!({})).open().await;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -100,7 +100,7 @@ async fn server_launch_follows_the_settings() {
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
     let found = behind.servers.load().await;
     assert_eq!(found.tools[0].name().as_str(), "mine_go");
-    let launch = script.launch.lock().unwrap().clone().unwrap();
+    let launch = script.launch.lock().clone().unwrap();
     assert_eq!(launch.words, ["s", "-a", "b"]);
     assert_eq!(launch.directory.as_deref(), Some("sub"));
     let token = ("TOKEN".to_owned(), "as3cr3t-value-of-the-keyb".to_owned());

@@ -277,7 +277,7 @@ async fn token_that_is_invalid_is_not_stored() {
             error.message.contains("issued no token"),
             "{key} {value}: {error}"
         );
-        assert!(world.logins.all.lock().unwrap().is_empty());
+        assert!(world.logins.all.lock().is_empty());
     }
 }
 

@@ -20,8 +20,8 @@ struct Script {
 
 impl crate::approval::Approver for Script {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
-        self.cards.lock().unwrap().push(card.clone());
-        let mut answers = self.answers.lock().unwrap();
+        self.cards.lock().push(card.clone());
+        let mut answers = self.answers.lock();
         let answer = if answers.is_empty() {
             Answer::No
         } else {
@@ -47,10 +47,10 @@ struct Kept {
 
 impl Ledger for Kept {
     fn leases(&self) -> Result<Vec<Lease>, LedgerError> {
-        Ok(self.leases.lock().unwrap().clone())
+        Ok(self.leases.lock().clone())
     }
     fn keep(&self, lease: Lease) -> Result<(), LedgerError> {
-        self.leases.lock().unwrap().push(lease);
+        self.leases.lock().push(lease);
         Ok(())
     }
     fn used(&self, _: &Fingerprint, _: Timestamp) {
@@ -58,21 +58,21 @@ impl Ledger for Kept {
     }
     fn list(&self, session: &str, lease: &Lease) -> Result<(), LedgerError> {
         let listed = (session.to_owned(), lease.id.clone());
-        self.listed.lock().unwrap().push(listed);
+        self.listed.lock().push(listed);
         Ok(())
     }
     fn listed(&self, session: &str) -> Result<Vec<Fingerprint>, LedgerError> {
-        let all = self.listed.lock().unwrap();
+        let all = self.listed.lock();
         let of_it = all.iter().filter(|(of, _)| of == session);
         Ok(of_it.map(|(_, id)| id.clone()).collect())
     }
     fn end_session(&self, session: &str) {
-        self.listed.lock().unwrap().retain(|(of, _)| of != session);
+        self.listed.lock().retain(|(of, _)| of != session);
     }
     fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError> {
-        self.withheld.lock().unwrap().extend(withheld);
+        self.withheld.lock().extend(withheld);
         let names = plugin.iter().map(|tool| tool.origin.plugin.clone());
-        self.grants.lock().unwrap().extend(names);
+        self.grants.lock().extend(names);
         Ok(())
     }
 }
@@ -118,7 +118,7 @@ impl Room {
     }
 
     fn asked(&self) -> usize {
-        self.script.cards.lock().unwrap().len()
+        self.script.cards.lock().len()
     }
 }
 
@@ -145,7 +145,7 @@ async fn once_is_once_and_a_session_lasts() {
     );
     room.pipeline.end_session("session");
     assert!(!room.ok(json!({"n": 1})).await, "the session has ended");
-    let events = room.audit.events.lock().unwrap();
+    let events = room.audit.events.lock();
     let answers: Vec<_> = events
         .iter()
         .map(|event| {
@@ -164,7 +164,7 @@ async fn once_is_once_and_a_session_lasts() {
             "call no"
         ]
     );
-    let shown = room.script.cards.lock().unwrap()[1].fingerprint.clone();
+    let shown = room.script.cards.lock()[1].fingerprint.clone();
     assert_eq!(events[1]["subject"], shown.as_str());
     assert!(!events[1].to_string().contains("\"n\""), "no arguments");
 }
@@ -175,15 +175,15 @@ async fn an_answer_for_a_session_can_be_taken_back() {
     let room = room(vec![asking()], json!({}), answers);
     assert!(room.ok(json!({"n": 1})).await);
     assert!(room.ok(json!({"n": 2})).await);
-    let first = room.ledger.listed.lock().unwrap().remove(0);
+    let first = room.ledger.listed.lock().remove(0);
     assert_eq!(first.0, "session");
     assert!(!room.ok(json!({"n": 1})).await, "it is asked again");
     assert!(room.ok(json!({"n": 2})).await, "the other one stands");
     // Putting it back into the list does not restore the answer.
-    room.ledger.listed.lock().unwrap().push(first);
+    room.ledger.listed.lock().push(first);
     assert!(!room.ok(json!({"n": 1})).await);
     room.pipeline.end_session("session");
-    assert!(room.ledger.listed.lock().unwrap().is_empty());
+    assert!(room.ledger.listed.lock().is_empty());
 }
 
 #[tokio::test]
@@ -191,18 +191,14 @@ async fn always_is_kept_as_it_was_shown() {
     let room = room(vec![asking()], json!({}), vec![Answer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     assert_eq!(
-        room.script.cards.lock().unwrap()[0]
-            .always
-            .as_ref()
-            .unwrap()
-            .text,
+        room.script.cards.lock()[0].always.as_ref().unwrap().text,
         "allow `sample` with n=1"
     );
     room.pipeline.end_session("session");
     assert!(room.ok(json!({"n": 1})).await);
     assert!(!room.ok(json!({"n": 2})).await);
     assert_eq!(room.ledger.used.load(Ordering::SeqCst), 1);
-    let life = room.ledger.leases.lock().unwrap()[0].expires_at.unwrap();
+    let life = room.ledger.leases.lock()[0].expires_at.unwrap();
     assert!(life > Timestamp::now());
 }
 
@@ -216,7 +212,7 @@ async fn always_ends_when_the_settings_say() {
     ] {
         let room = room(vec![asking()], config, vec![Answer::Always]);
         assert!(room.ok(json!({"n": 1})).await);
-        for lease in room.ledger.leases.lock().unwrap().iter_mut() {
+        for lease in room.ledger.leases.lock().iter_mut() {
             lease.added_at -= more_than_a_day;
             lease.expires_at = lease.expires_at.map(|end| end - more_than_a_day);
         }
@@ -268,10 +264,10 @@ async fn edited_arguments_are_judged_like_any_others() {
         edits(json!({"n": 12})),
     );
     assert!(good.ok(json!({"n": 1})).await);
-    let cards = good.script.cards.lock().unwrap();
+    let cards = good.script.cards.lock();
     assert_eq!(cards.len(), 2, "what runs is what was shown last");
     assert!(cards[1].arguments.contains("12"));
-    let events = good.audit.events.lock().unwrap();
+    let events = good.audit.events.lock();
     assert_eq!(
         (&events[0]["event"], &events[0]["answer"]),
         (&json!("approval"), &json!("edit"))
@@ -307,13 +303,13 @@ async fn always_for_a_missing_grant_is_a_grant() {
     let room = room(vec![stranger], json!({}), vec![Answer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     assert!(room.ok(json!({"n": 2})).await, "a grant is for every call");
-    assert_eq!(*room.ledger.grants.lock().unwrap(), ["sample"]);
-    let cards = room.script.cards.lock().unwrap();
+    assert_eq!(*room.ledger.grants.lock(), ["sample"]);
+    let cards = room.script.cards.lock();
     let always = cards[0].always.as_ref().unwrap();
     assert!(always.text.starts_with("grant this build of `sample`"));
     assert_eq!(always.grants, ["`sample` may call the tool `other`"]);
     assert_eq!(cards[0].grants, ["call the tool `other`"]);
-    let events = room.audit.events.lock().unwrap();
+    let events = room.audit.events.lock();
     assert_eq!(events[0]["event"], "grant");
     assert_eq!(
         (&events[0]["subject"], &events[0]["detail"]),
@@ -346,7 +342,7 @@ async fn whoever_does_not_answer_has_said_no() {
     let call = || room.pipeline.call(call("sample", json!({})));
     let mut ports = room.pipeline.0.ports.clone();
     assert!(call().await.is_ok());
-    let card = room.script.cards.lock().unwrap()[0].clone();
+    let card = room.script.cards.lock()[0].clone();
     ports.approver = Arc::new(chain(Arc::new(Absent)));
     let Answer::Nobody { way_out } = ports.approver.ask(&card).await else {
         panic!("a timeout is a no");
@@ -377,7 +373,7 @@ async fn who_made_the_call_is_asked_before_anybody_else() {
     asked.observer = Arc::clone(&window) as Arc<_>;
     assert!(room.pipeline.call(asked).await.is_ok());
     assert_eq!(window.0.1.load(Ordering::SeqCst), 1);
-    assert!(room.script.cards.lock().unwrap().is_empty());
+    assert!(room.script.cards.lock().is_empty());
 }
 
 /// The time that the person of the next tests takes to answer.
@@ -431,7 +427,7 @@ async fn the_receipt_has_the_time_of_the_call_and_not_of_the_person() {
     // Cancelled while the question is open.
     let early = tokio::time::timeout(THOUGHT * 2 / 3, pipeline.call(call("sample", json!({}))));
     assert!(early.await.is_err());
-    let events = bench.audit.events.lock().unwrap();
+    let events = bench.audit.events.lock();
     let last = events.last().unwrap();
     assert_eq!(last["code"], "CANCELLED");
     assert!(own(last["durationMs"].as_f64().unwrap()), "{last}");

@@ -11,7 +11,7 @@ fn arguments() -> Value {
 }
 
 fn kept(bench: &Bench) -> String {
-    let events = bench.audit.events.lock().unwrap();
+    let events = bench.audit.events.lock();
     assert_eq!(events.len(), 1);
     events[0]["arguments"]["text"].as_str().unwrap().to_owned()
 }

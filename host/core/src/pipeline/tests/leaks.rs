@@ -96,7 +96,7 @@ async fn a_kept_secret_goes_into_no_arguments() {
                 assert!(!said.contains(&form), "{said}");
             }
         }
-        let record = format!("{:?}", bench.audit.events.lock().unwrap());
+        let record = format!("{:?}", bench.audit.events.lock());
         assert!(!record.contains(KEPT), "{record}");
         let fine = bench
             .pipeline

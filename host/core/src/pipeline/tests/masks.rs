@@ -12,10 +12,10 @@ struct Ears(Mutex<Vec<String>>);
 
 impl Observer for Ears {
     fn progress(&self, progress: Progress) {
-        self.0.lock().unwrap().extend(progress.message);
+        self.0.lock().extend(progress.message);
     }
     fn log(&self, line: LogLine) {
-        self.0.lock().unwrap().push(line.text);
+        self.0.lock().push(line.text);
     }
 }
 
@@ -83,8 +83,8 @@ async fn run(fails: bool, config: Value) -> (Outcome, Vec<String>, Value) {
     let mut call = call("leak", json!({"n": 1, "key": format!("Bearer {TOKEN}")}));
     call.observer = Arc::clone(&ears) as Arc<dyn Observer>;
     let outcome = bench.pipeline.call(call).await;
-    let heard = ears.0.lock().unwrap().clone();
-    let event = bench.audit.events.lock().unwrap()[0].clone();
+    let heard = ears.0.lock().clone();
+    let event = bench.audit.events.lock()[0].clone();
     (outcome, heard, event)
 }
 
@@ -170,7 +170,7 @@ async fn the_name_of_a_tool_that_is_not_there_may_be_a_secret() {
     let bench = bench(vec![], json!({}), Answer::No);
     let outcome = bench.pipeline.call(call(TOKEN, json!({}))).await;
     assert!(bare(&outcome.text()), "{}", outcome.text());
-    let event = bench.audit.events.lock().unwrap()[0].to_string();
+    let event = bench.audit.events.lock()[0].to_string();
     assert!(bare(&event), "{event}");
 }
 
@@ -306,7 +306,7 @@ async fn a_secret_in_two_halves() {
     let mut call = call("halves", json!({}));
     call.observer = Arc::clone(&ears) as Arc<_>;
     let outcome = bench.pipeline.call(call).await;
-    let heard = ears.0.lock().unwrap().join("|");
+    let heard = ears.0.lock().join("|");
     assert!(bare(&heard) && heard.ends_with("|well"), "{heard}");
     let said = serde_json::to_string(outcome.result().unwrap_err()).unwrap();
     assert!(bare(&said), "{said}");

@@ -45,7 +45,7 @@ impl Completer for Said {
         session: &'a str,
     ) -> BoxFuture<'a, Result<String, ToolError>> {
         assert_eq!(session, "session");
-        self.0.lock().unwrap().push(prompt.to_owned());
+        self.0.lock().push(prompt.to_owned());
         Box::pin(std::future::ready(Ok(format!("at most {most}"))))
     }
 }
@@ -99,7 +99,7 @@ impl Room {
 
     /// The error codes in the records about the model.
     fn recorded(&self) -> Vec<Value> {
-        let events = self.bench.audit.events.lock().unwrap();
+        let events = self.bench.audit.events.lock();
         let asked = events
             .iter()
             .filter(|event| event["subject"] == "the model p/m");
@@ -116,19 +116,19 @@ async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record()
         0,
         "no question was asked"
     );
-    assert_eq!(*room.said.0.lock().unwrap(), ["why?"]);
+    assert_eq!(*room.said.0.lock(), ["why?"]);
     assert_eq!(room.recorded(), [Value::Null]);
     // The output of a custom tool is untrusted content: from here on a person is asked, and says yes.
     let often = room.ask(40).await;
     assert_eq!(code(&often), Some(Code::LimitExceeded));
-    assert_eq!(room.said.0.lock().unwrap().len(), 1 + 16);
+    assert_eq!(room.said.0.lock().len(), 1 + 16);
 }
 
 #[tokio::test]
 async fn who_was_not_granted_it_asks_nobody() {
     let room = room(vec![asker(false, "why?")], Answer::Once);
     assert_eq!(code(&room.ask(1).await), Some(Code::PermissionDenied));
-    assert!(room.said.0.lock().unwrap().is_empty());
+    assert!(room.said.0.lock().is_empty());
     assert_eq!(room.recorded(), [json!("PERMISSION_DENIED")]);
 }
 
@@ -141,7 +141,7 @@ async fn a_secret_and_a_book_are_not_sent() {
     ] {
         let room = room(vec![asker(true, prompt)], Answer::Once);
         assert_eq!(code(&room.ask(1).await), Some(expected));
-        assert!(room.said.0.lock().unwrap().is_empty());
+        assert!(room.said.0.lock().is_empty());
     }
 }
 
@@ -160,7 +160,7 @@ async fn after_content_of_strangers_a_person_is_asked() {
                 .is_ok()
         );
         assert_eq!(code(&room.ask(1).await), expected);
-        assert_eq!(room.said.0.lock().unwrap().len(), heard);
+        assert_eq!(room.said.0.lock().len(), heard);
     }
 }
 

@@ -156,7 +156,7 @@ async fn what_one_form_of_a_tool_keeps_out_of_the_record_the_other_does_too() {
             Answer::No,
         );
         assert!(bench.pipeline.call(read()).await.is_ok());
-        let events = bench.audit.events.lock().unwrap();
+        let events = bench.audit.events.lock();
         assert_eq!(
             events[0].get("arguments").is_some(),
             kept,

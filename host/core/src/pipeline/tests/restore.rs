@@ -27,7 +27,7 @@ impl Backend for Disk {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let mut files = self.files.lock().unwrap();
+        let mut files = self.files.lock();
         let path = text("path");
         let old = files.get(&path).cloned().unwrap_or_default();
         let does = match call.arguments()["operation"].as_str() {
@@ -59,7 +59,7 @@ impl Backend for Disk {
     }
 
     fn text(&self, path: &str, _: &PathRules) -> Option<String> {
-        self.files.lock().unwrap().get(path).cloned()
+        self.files.lock().get(path).cloned()
     }
 }
 
@@ -98,7 +98,7 @@ impl Room {
     }
 
     fn has(&self, path: &str) -> String {
-        self.files.lock().unwrap()[path].clone()
+        self.files.lock()[path].clone()
     }
 }
 
@@ -124,7 +124,7 @@ async fn a_file_that_is_written_as_it_was_shown_keeps_its_secrets() {
         let said = serde_json::to_string(&outcome).unwrap();
         assert!(!said.contains(TOKEN), "{said}");
         // Neither the record nor a person sees more than the model.
-        let events = room.bench.audit.events.lock().unwrap();
+        let events = room.bench.audit.events.lock();
         assert!(!events.iter().any(|event| event.to_string().contains(TOKEN)));
     }
 }
@@ -162,7 +162,6 @@ async fn an_edit_finds_a_line_as_it_was_shown() {
     );
     room.files
         .lock()
-        .unwrap()
         .insert("s.py".to_owned(), format!("t: {TOKEN}\nt: {OTHER}\n"));
     let twice = edit("t: [REDACTED:github-pat]", "u: [REDACTED:github-pat]");
     let outcome = room.call("edit_file", twice.clone()).await;
@@ -211,7 +210,7 @@ async fn a_value_does_not_leave_its_file_or_its_place() {
     refused(&room.call("edit_file", insert).await);
     assert_eq!(room.has("a.json"), old);
     assert_eq!(room.has("b.txt"), "nothing\n");
-    assert!(!room.files.lock().unwrap().contains_key("new.txt"));
+    assert!(!room.files.lock().contains_key("new.txt"));
     // An edit that keeps the mark, but not the text by which its value is recognised.
     let bare = json!({"path": "a.json", "pattern": "\"password\": \"[REDACTED:key:password]\"", "replacement": "\"note\": \"[REDACTED:key:password]\""});
     refused(&room.call("edit_file", bare).await);
@@ -376,7 +375,7 @@ async fn a_mask_is_counted_once_and_recorded() {
     let outcome = bench.pipeline.call(call("twin", json!({}))).await;
     assert_eq!(outcome.redactions(), 1);
     bench.pipeline.call(call("plain", json!({}))).await;
-    let events = bench.audit.events.lock().unwrap();
+    let events = bench.audit.events.lock();
     assert_eq!(events[0]["secretsFound"], 1);
     assert!(events[1].get("secretsFound").is_none(), "{}", events[1]);
 }

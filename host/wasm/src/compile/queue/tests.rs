@@ -26,7 +26,7 @@ impl Drop for UnderWayGuard {
 
 impl Compiler for Gated {
     fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
-        let gate = self.gates.lock().unwrap().pop_front();
+        let gate = self.gates.lock().pop_front();
         self.begun.fetch_add(1, SeqCst);
         let now = self.under_way.fetch_add(1, SeqCst) + 1;
         self.most.fetch_max(now, SeqCst);
@@ -47,7 +47,7 @@ impl Gated {
     /// Holds the next compilation until the result is sent.
     fn gate(&self) -> Signal {
         let (open, gate) = oneshot::channel();
-        self.gates.lock().unwrap().push_back(gate);
+        self.gates.lock().push_back(gate);
         open
     }
 }

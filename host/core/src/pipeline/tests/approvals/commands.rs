@@ -107,7 +107,7 @@ async fn what_only_reads_is_not_asked_about_and_is_on_record() {
     let room = room(vec![exec()], calm(), vec![]);
     assert!(room.ok(json!({"command": "ls -l; pwd"})).await);
     assert_eq!(room.asked(), 0);
-    let events = room.audit.events.lock().unwrap();
+    let events = room.audit.events.lock();
     let effect = events
         .iter()
         .find(|event| event["event"] == "effect")
@@ -124,7 +124,7 @@ async fn the_answer_to_the_call_is_the_answer_to_its_command() {
     let room = room(vec![exec()], calm(), vec![Answer::Once]);
     assert!(room.ok(json!({"command": "make all"})).await);
     assert_eq!(room.asked(), 1);
-    let card = room.script.cards.lock().unwrap()[0].clone();
+    let card = room.script.cards.lock()[0].clone();
     assert_eq!(card.summary, "run `make all`");
     assert!(
         card.risks
@@ -154,7 +154,7 @@ async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
     );
     assert!(room.ok(json!({"command": "npm run build"})).await);
     assert_eq!(room.asked(), 2);
-    let text = room.script.cards.lock().unwrap()[0].always.clone();
+    let text = room.script.cards.lock()[0].always.clone();
     let text = text.unwrap().text;
     assert!(
         text.ends_with("what it runs is what the workspace says by then"),
@@ -173,7 +173,7 @@ async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
     ] {
         assert!(!room.ok(json!({ "command": more })).await, "{more}");
     }
-    let lease = &room.ledger.leases.lock().unwrap()[0];
+    let lease = &room.ledger.leases.lock()[0];
     assert_eq!(lease.pattern.describe(), "command `cargo test *`");
     let text = serde_json::to_string(lease).unwrap();
     assert_eq!(serde_json::from_str::<Lease>(&text).unwrap(), *lease);
@@ -188,7 +188,7 @@ impl Backend for Scripts {
     }
 
     fn content(&self, path: &str) -> Option<String> {
-        (!path.is_empty()).then(|| self.1.lock().unwrap().clone())
+        (!path.is_empty()).then(|| self.1.lock().clone())
     }
 }
 
@@ -207,10 +207,10 @@ async fn an_answer_to_a_script_is_an_answer_to_what_was_in_it() {
             assert!(room.ok(call.clone()).await);
             assert!(room.ok(call.clone()).await);
             assert_eq!(room.asked(), if known { 1 } else { 2 }, "{command}");
-            let text = room.script.cards.lock().unwrap()[0].always.clone();
+            let text = room.script.cards.lock()[0].always.clone();
             let text = text.unwrap().text;
             assert!(text.contains("stays as it is"), "{text}");
-            *content.lock().unwrap() = "second".to_owned();
+            *content.lock() = "second".to_owned();
             assert!(room.ok(call).await);
             assert_eq!(room.asked(), if known { 2 } else { 3 }, "{command}");
         }
@@ -224,7 +224,7 @@ async fn what_no_pattern_says_is_remembered_only_as_it_was_seen() {
     assert!(room.ok(json!({"command": "rm -rf build"})).await);
     assert_eq!(room.asked(), 1);
     assert!(!room.ok(json!({"command": "rm -rf src"})).await);
-    let card = room.script.cards.lock().unwrap()[0].clone();
+    let card = room.script.cards.lock()[0].clone();
     assert_eq!(card.risk, Risk::High);
     assert!(
         card.always

@@ -61,7 +61,7 @@ fn posts_ask() -> Value {
 }
 
 fn effects(room: &Room) -> Vec<Value> {
-    let events = room.audit.events.lock().unwrap();
+    let events = room.audit.events.lock();
     let effects = events.iter().filter(|event| event["event"] == "effect");
     effects.cloned().collect()
 }
@@ -225,7 +225,7 @@ struct Replaces {
 impl Backend for Replaces {
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
         let world = self.pipeline.world();
-        if let Some(policy) = self.then.lock().unwrap().take() {
+        if let Some(policy) = self.then.lock().take() {
             self.pipeline.replace(World {
                 registry: Registry::new(
                     world.registry.tools().iter().map(|tool| (**tool).clone()),
@@ -263,7 +263,7 @@ async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
     let first = room(tools(), json!({}), vec![Answer::No]);
     assert!(!first.ok(json!({})).await);
     assert_eq!(first.asked(), 1);
-    let card = first.script.cards.lock().unwrap()[0].clone();
+    let card = first.script.cards.lock()[0].clone();
     assert_eq!(card.summary, format!("send POST {}", POST[0].1));
     assert!(
         card.reasons
@@ -389,7 +389,7 @@ async fn a_session_answer_about_a_host_covers_its_other_pages() {
         assert!(room.ok(json!({})).await);
         assert!(room.ok(json!({"n": 2})).await);
         assert_eq!(room.asked(), 1);
-        let card = room.script.cards.lock().unwrap()[0].clone();
+        let card = room.script.cards.lock()[0].clone();
         let always = card.always.unwrap().text;
         assert!(
             always.contains("GET requests to any URL of https://a.example"),

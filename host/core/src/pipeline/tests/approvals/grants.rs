@@ -35,7 +35,7 @@ fn widened(withheld: Vec<NeedKind>) -> Option<crate::grants::Changes> {
 async fn a_grant_shows_all_that_it_gives() {
     let room = room(plugin(None), json!({}), vec![Answer::Always]);
     assert!(room.ok(json!({})).await);
-    let cards = room.script.cards.lock().unwrap();
+    let cards = room.script.cards.lock();
     assert_eq!(cards[0].grants, ["read and write `sample` — keeps sample"]);
     assert_eq!(cards[0].proofs, ["cannot run commands"]);
     let mut shown = cards[0].always.clone().unwrap().grants;
@@ -58,14 +58,14 @@ async fn what_was_withheld_stays_withheld() {
         vec![Answer::Always],
     );
     assert!(room.ok(json!({})).await);
-    assert_eq!(*room.ledger.withheld.lock().unwrap(), [NeedKind::Files]);
-    let cards = room.script.cards.lock().unwrap();
+    assert_eq!(*room.ledger.withheld.lock(), [NeedKind::Files]);
+    let cards = room.script.cards.lock();
     let always = cards[0].always.as_ref().unwrap();
     assert!(cards[0].grants.is_empty());
     assert_eq!(always.grants, ["`quiet_one` may call the tool `other`"]);
     assert_eq!(always.withheld, ["files"]);
     assert!(always.text.contains("but for files"), "{always:?}");
-    let events = room.audit.events.lock().unwrap();
+    let events = room.audit.events.lock();
     assert_eq!(events[0]["detail"], "sha256 00, without files");
 }
 
@@ -86,7 +86,7 @@ async fn a_widening_is_answered_by_somebody_who_has_seen_it() {
     }
     let room = room(plugin(widened(vec![])), json!({}), vec![Answer::Once]);
     assert!(room.ok(json!({})).await);
-    let cards = room.script.cards.lock().unwrap();
+    let cards = room.script.cards.lock();
     assert_eq!(
         cards[0].changes,
         ["now `sample` may read and write `sample`"]

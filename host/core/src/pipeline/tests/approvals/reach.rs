@@ -28,7 +28,7 @@ async fn what_a_caller_may_do_is_asked_of_each_caller() {
         "an approved call of the agent does not approve a plugin's call"
     );
     {
-        let cards = room.script.cards.lock().unwrap();
+        let cards = room.script.cards.lock();
         assert_eq!(cards[1].caller.as_deref(), Some("outer"));
         let always = cards[1].always.as_ref().unwrap();
         assert!(
@@ -58,8 +58,8 @@ async fn what_takes_something_away_is_asked_about_each_time() {
     }
     assert!(ask(&delete).await.is_ok() && ask(&delete).await.is_ok());
     assert!(!ask(&delete).await.is_ok(), "nothing was remembered");
-    assert_eq!(delete.script.cards.lock().unwrap()[0].always, None);
-    assert!(delete.ledger.leases.lock().unwrap().is_empty());
+    assert_eq!(delete.script.cards.lock()[0].always, None);
+    assert!(delete.ledger.leases.lock().is_empty());
     stranger.source = Source::Custom;
     let stranger = room(vec![stranger], json!({}), vec![Answer::Always]);
     assert!(ask(&stranger).await.is_ok() && ask(&stranger).await.is_ok());
@@ -118,7 +118,7 @@ async fn an_explanation_names_the_answer_that_counts() {
     let explain = |n| room.pipeline.explain(call("sample", json!({ "n": n })));
     assert_eq!(explain(1).await.unwrap().lease, None);
     assert!(room.ok(json!({"n": 1})).await);
-    let kept = room.ledger.leases.lock().unwrap()[0].id.clone();
+    let kept = room.ledger.leases.lock()[0].id.clone();
     assert_eq!(explain(1).await.unwrap().lease.unwrap().id, kept);
     assert_eq!(explain(2).await.unwrap().lease, None);
     assert!(explain(2).await.unwrap().way_out[0].contains("tools.sample.approval"));
